@@ -1,6 +1,6 @@
 //! Measures the graph in memory: `cargo run --release -p graph --example measure [USERS]`.
 
-#![expect(clippy::disallowed_methods, reason = "measures how long it takes")]
+#![expect(clippy::disallowed_methods, reason = "measures time")]
 
 use std::env;
 use std::hint::black_box;
@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use graph::{Graph, Id, Key};
 
-/// Keys that a publish asks for at a time.
+/// Keys that a publish reads at a time.
 const SLICE: usize = 4096;
 
 /// Subscriptions of each user in the graph of friends.
@@ -21,14 +21,15 @@ fn main() {
     let mut order: Vec<u32> = (1..=users).collect();
     let in_order = order.clone();
     shuffle(&mut order);
-    // First, while the allocator has nothing to reuse: resident memory is read from it.
+    // This one first, as it measures resident memory and the allocator must have nothing to reuse.
     friends(users, &order);
     celebrity("in order", &in_order);
     celebrity("at random", &order);
     texts(users);
 }
 
-/// Everyone subscribes to one subject, which is then walked, followed once more and removed.
+/// Subscribes all users to one subject, then walks its subscribers, adds one more and removes the
+/// subject.
 fn celebrity(label: &str, order: &[u32]) {
     let graph = Graph::memory();
     let star = Id::from(0);
@@ -44,7 +45,7 @@ fn celebrity(label: &str, order: &[u32]) {
         timed("walk in slices of 4096", order.len(), || walk(&graph, key));
     }
     let (last, middle) = (Id::from(u32::MAX >> 1), Id::from(order[order.len() / 2]));
-    timed("one follow and its end", 1, || {
+    timed("one subscribe and one unsubscribe", 1, || {
         graph
             .subscribe(&last, &star)
             .expect("integers need no dictionary");
@@ -59,19 +60,19 @@ fn celebrity(label: &str, order: &[u32]) {
 fn walk(graph: &Graph, subject: Key) -> usize {
     let mut out = Vec::with_capacity(SLICE);
     let mut after = None;
-    let mut met = 0;
+    let mut count = 0;
     loop {
         out.clear();
         graph.subscribers(subject, after, SLICE, &mut out);
-        met += black_box(&out).len();
+        count += black_box(&out).len();
         if out.len() < SLICE {
-            return met;
+            return count;
         }
         after = out.last().copied();
     }
 }
 
-/// Names that come and go, and stay.
+/// Measures names that are held for a moment, and names that subscribe.
 fn texts(users: u32) {
     let graph = Graph::memory();
     let name = |user: u32| Id::parse(&format!("user-{user}@example.org")).expect("a valid id");
@@ -88,7 +89,7 @@ fn texts(users: u32) {
     println!();
 }
 
-/// The graph of friends: everyone subscribes to `DEGREE` others, one user after another.
+/// Measures a graph of friends: each user in turn subscribes to `DEGREE` others.
 fn friends(users: u32, order: &[u32]) {
     let graph = Graph::memory();
     let before = resident_bytes();
@@ -107,7 +108,7 @@ fn friends(users: u32, order: &[u32]) {
     println!("{:?}", graph.counts());
     report_bytes(before, graph.counts().edges);
     let mut out = Vec::new();
-    timed("look subscribers up, cold", order.len(), || {
+    timed("look up subscribers, cold", order.len(), || {
         for &user in order {
             let key = graph.find(&Id::from(user)).expect("an integer");
             out.clear();
@@ -145,7 +146,7 @@ fn resident_bytes() -> usize {
     let line = status
         .lines()
         .find(|line| line.starts_with("VmRSS"))
-        .expect("Linux says it");
+        .expect("the status has a VmRSS line");
     line.split_whitespace()
         .nth(1)
         .and_then(|kb| kb.parse::<usize>().ok())

@@ -1,12 +1,12 @@
 //! Measures the graph on disk: `cargo run --release -p graph --example store -- DIR LIST`.
 //!
-//! `LIST` is a list of friendships, as `encke friends generate` makes it; `DIR` a directory that is
-//! not there. With `open` in place of the list, the graph that is there is opened and asked, and
-//! with `change` it is changed as well; a change ends without closing the file, as a kill would.
+//! `LIST` is a list of friendships from `encke friends generate`; `DIR` must not exist. With `open`
+//! instead of a list, an existing graph is opened and read; with `change` it is also changed, and
+//! the process then aborts without closing the file, like a kill.
 //!
-//! Prints one `name value unit` a line.
+//! Prints one line `name: value unit` for each measurement.
 
-#![expect(clippy::disallowed_methods, reason = "measures how long it takes")]
+#![expect(clippy::disallowed_methods, reason = "measures time")]
 
 use std::env;
 use std::fs::File;
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use graph::{Change, Directory, Graph, Id, LoadOptions, load};
 
-/// Clients that each wait for their answer before they change the next edge.
+/// Clients, each of which waits for an answer before its next change.
 const CLIENTS: u32 = 64;
 
 /// Changes of each client.
@@ -35,12 +35,12 @@ fn main() -> ExitCode {
     };
     let path = Path::new(path);
     match what.as_str() {
-        "open" => ask(&open(path)),
+        "open" => look_up(&open(path)),
         "change" => {
             let graph = open(path);
             sync(path);
             change(&graph);
-            // The file is left as a kill leaves it.
+            // Leave the file as a kill would.
             abort();
         }
         list => load_list(path, Path::new(list)),
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
 
 fn load_list(path: &Path, list: &Path) {
     let start = Instant::now();
-    let directory = Directory::lock(path).expect("a directory of its own");
+    let directory = Directory::lock(path).expect("no other process uses the directory");
     let input = File::open(list).expect("the list");
     let options = LoadOptions {
         mutual: true,
@@ -88,8 +88,8 @@ fn open(path: &Path) -> Graph {
     graph
 }
 
-/// Looks subscribers up in an order in which no cache helps.
-fn ask(graph: &Graph) {
+/// Looks up subscribers in random order, so that caches do not help.
+fn look_up(graph: &Graph) {
     let users = 1_000_000_u32;
     let mut out = Vec::with_capacity(4096);
     let mut nanoseconds = Vec::new();
@@ -118,7 +118,7 @@ fn ask(graph: &Graph) {
     report("lookup of 25 to 35 subscribers, p99", at(99), "ns");
 }
 
-/// The time of one sync of a page on this disk.
+/// Measures one sync of a page on this disk.
 fn sync(path: &Path) {
     let probe = path.join("probe");
     let file = File::create(&probe).expect("a file");
@@ -136,7 +136,8 @@ fn sync(path: &Path) {
     std::fs::remove_file(probe).expect("removed");
 }
 
-/// Clients that change single edges; then follows of a subject whom a million follow.
+/// Measures clients that change single edges, then subscriptions to a subject with a million
+/// subscribers.
 fn change(graph: &Graph) {
     let start = Instant::now();
     thread::scope(|scope| {
@@ -172,11 +173,15 @@ fn star(graph: &Graph) {
     for some in all.chunks(10_000) {
         let done = done.clone();
         graph.submit(some.to_vec(), move |answer| {
-            done.send(answer.len()).expect("we listen")
+            done.send(answer.len()).expect("the receiver is alive")
         });
         answered.recv().expect("an answer");
     }
-    report("a million follow one", start.elapsed().as_secs_f64(), "s");
+    report(
+        "a million subscribe to one subject",
+        start.elapsed().as_secs_f64(),
+        "s",
+    );
     let before = cpu_seconds();
     let rounds = 200;
     for follower in 0..rounds {
@@ -184,7 +189,11 @@ fn star(graph: &Graph) {
         graph.subscribe(&follower, &star).expect("a disk");
     }
     let each = (cpu_seconds() - before) / f64::from(rounds);
-    report("one more follow, user and system time", each * 1e6, "us");
+    report(
+        "one more subscription, user and system time",
+        each * 1e6,
+        "us",
+    );
 }
 
 fn report(name: &str, value: f64, unit: &str) {
@@ -192,18 +201,18 @@ fn report(name: &str, value: f64, unit: &str) {
     let _ = writeln!(out, "{name}: {value:.3} {unit}");
 }
 
-/// A line of /proc/self/status, in bytes.
+/// Returns the value of a line of /proc/self/status, in bytes.
 fn status(name: &str) -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
     let line = status.lines().find(|line| line.starts_with(name));
     let word = line.and_then(|line| line.split_whitespace().nth(1));
     let kib: f64 = word
         .and_then(|word| word.parse().ok())
-        .expect("Linux says it");
+        .expect("the status has this line");
     kib * 1024.0
 }
 
-/// User and system time of this process so far, at a hundred ticks a second.
+/// Returns the user and system time of this process in seconds, at a hundred ticks a second.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux has it");
     let fields: Vec<&str> = stat

@@ -1,7 +1,7 @@
-//! Latest additions of edges: since which position a subscriber is subscribed to a subject.
+//! Latest additions of edges: the position since which a subscriber is subscribed to a subject.
 //!
-//! Owns a ring for each of many groups of subscribers. What a ring has forgotten counts as old.
-//! Must be told of an edge before readers can see it.
+//! Owns a ring for each of many groups of subscribers. Additions that a ring no longer holds count
+//! as old. An edge must be recorded here before readers can see it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::key::Key;
 use crate::sync::RwLock;
 
-/// Groups of subscribers. A search reads all of one group at most.
+/// Groups of subscribers. A search reads at most one group.
 const GROUPS: usize = 1024;
 
-/// Additions remembered of one group: 16 KiB, searched in about a microsecond. All groups together
-/// remember a million.
+/// Additions kept of one group: 16 KiB, searched in about a microsecond. All groups together keep a
+/// million.
 const GROUP_ADDITIONS_MAX: usize = if cfg!(test) { 8 } else { 1024 };
 
 const _: () = assert!(GROUPS.is_power_of_two());
@@ -22,7 +22,7 @@ const _: () = assert!(size_of::<Addition>() == 16);
 
 /// Latest additions of all subscribers. Owned by the graph, for its whole life.
 pub(crate) struct Additions {
-    /// Position of the latest event. Whoever numbers the events sets it.
+    /// Position of the latest event, set by the router.
     head: Arc<AtomicU64>,
     groups: Box<[RwLock<VecDeque<Addition>>]>,
 }
@@ -44,8 +44,8 @@ impl Additions {
         }
     }
 
-    /// Notes an edge that is about to be added.
-    pub(crate) fn note(&self, subscriber: Key, subject: Key) {
+    /// Records an edge that is about to be added.
+    pub(crate) fn record(&self, subscriber: Key, subject: Key) {
         let mut group = self.groups[group_of(subscriber)].write();
         if group.len() == GROUP_ADDITIONS_MAX {
             group.pop_front();
@@ -68,8 +68,8 @@ impl Additions {
     }
 }
 
-/// Returns the group of a subscriber, by the highest bits after a multiplication (Knuth, The Art of
-/// Computer Programming, volume 3, section 6.4): neighbouring keys have different ones.
+/// Returns the group of a subscriber: the highest bits after a multiplication (Knuth, The Art of
+/// Computer Programming, volume 3, section 6.4), so that neighbouring keys have different groups.
 const fn group_of(subscriber: Key) -> usize {
     let mixed = subscriber.number().wrapping_mul(0x9e37_79b1);
     (mixed >> (u32::BITS - GROUPS.ilog2())) as usize
@@ -94,8 +94,8 @@ mod tests {
         for position in 1..=10 {
             head.store(position, Ordering::Release);
             let subject = Key::from_number(100 + position as u32);
-            additions.note(Key::from_number(1), subject);
-            additions.note(Key::from_number(2 + position as u32), subject);
+            additions.record(Key::from_number(1), subject);
+            additions.record(Key::from_number(2 + position as u32), subject);
         }
         assert_eq!(since(&additions, 1, 8), [(110, 10), (109, 9)]);
         assert_eq!(since(&additions, 1, 10), []);

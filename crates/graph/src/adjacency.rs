@@ -1,7 +1,7 @@
-//! The edges, in both directions, in memory.
+//! Edges in memory, in both directions.
 //!
-//! Owns the locks on them: an edge changes in both directions under the locks of both its ends, so
-//! they agree at every moment. Must never hold a lock for more than one slice or one edge.
+//! Owns the locks: an edge changes in both directions under the locks of both its ends, so the
+//! directions always agree. Must never hold a lock for more than one slice or one edge.
 
 mod filler;
 mod list;
@@ -15,16 +15,16 @@ pub use page::Direction;
 use page::Page;
 use shard::Shard;
 
-/// Shards of the adjacency: several for each core of the machines we run on.
+/// Shards of the adjacency: several for each core of a typical machine.
 const SHARDS: usize = 64;
 
-/// Keys copied under one read lock: 16 KiB, about a microsecond, so that a change of a celebrity's
-/// subscribers never waits for a walk over all of them.
+/// Keys copied under one read lock: 16 KiB, about a microsecond, so that a change of a popular
+/// subject's subscribers never waits for a walk over all of them.
 pub(crate) const SLICE_KEYS_MAX: usize = 4096;
 
 const _: () = assert!(SHARDS.is_power_of_two());
 
-/// Owned by the graph, for its whole life.
+/// All edges. Owned by the graph, for its whole life.
 pub(crate) struct Adjacency {
     shards: Box<[RwLock<Shard>]>,
 }
@@ -36,7 +36,7 @@ impl Adjacency {
         }
     }
 
-    /// Whether the edge is new.
+    /// Adds an edge. Returns whether it is new.
     pub(crate) fn insert(&self, subscriber: Key, subject: Key) -> bool {
         let mut ends = self.lock(subscriber, subject);
         let new = ends
@@ -51,7 +51,7 @@ impl Adjacency {
         new
     }
 
-    /// Whether the edge was there.
+    /// Removes an edge. Returns whether it was present.
     pub(crate) fn remove(&self, subscriber: Key, subject: Key) -> bool {
         let mut ends = self.lock(subscriber, subject);
         let there = ends
@@ -77,7 +77,7 @@ impl Adjacency {
         shard.list(direction, key).map_or(0, list::List::len)
     }
 
-    /// Edges that lead to or from `key`.
+    /// Returns the number of edges from and to `key`.
     pub(crate) fn degree(&self, key: Key) -> usize {
         self.len(Direction::Subscriptions, key) + self.len(Direction::Subscribers, key)
     }
@@ -107,7 +107,7 @@ impl Adjacency {
         }
     }
 
-    /// Stored edges, and integers below 2^31 that have one.
+    /// Returns the number of edges, and of integers below 2^31 that have one.
     pub(crate) fn counts(&self) -> (usize, usize) {
         self.shards.iter().fold((0, 0), |(edges, own_ids), shard| {
             let shard = shard.read();
@@ -115,8 +115,8 @@ impl Adjacency {
         })
     }
 
-    /// Makes the edge present or absent in each direction for itself: they may differ before. While
-    /// loading only; [`count_again`](Self::count_again) has to follow.
+    /// Makes the edge present or absent in each direction separately, which may differ before. Only
+    /// for loading; [`count_again`](Self::count_again) must follow.
     pub(crate) fn set(&self, subscriber: Key, subject: Key, present: bool) {
         let ends = [
             (Direction::Subscriptions, subscriber, subject),
@@ -129,14 +129,14 @@ impl Adjacency {
         }
     }
 
-    /// Counts anew what shards keep count of, after a load. All subscriptions, and all subscribers,
-    /// which are as many if the directions agree.
+    /// Recomputes the counts of the shards, after a load. Returns the number of edges in each
+    /// direction, which are equal if the directions agree.
     pub(crate) fn count_again(&self) -> (usize, usize) {
         let counts = self.shards.iter().map(|shard| shard.write().count_again());
         counts.fold((0, 0), |(a, b), (there, back)| (a + there, b + back))
     }
 
-    /// Keys that have an edge and are not their own id.
+    /// Returns the number of interned ids that have an edge.
     pub(crate) fn interned_ids(&self) -> usize {
         let counts = self.shards.iter().map(|shard| shard.read().interned_ids());
         counts.sum()
@@ -150,7 +150,7 @@ impl Adjacency {
         }
     }
 
-    /// Whether nothing at all is kept.
+    /// Whether there is no page at all.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.shards.iter().all(|shard| shard.read().is_empty())
@@ -192,8 +192,8 @@ impl Ends<'_> {
     }
 }
 
-/// Spreads pages by their number's product with 2^32 over the golden ratio: ids at regular
-/// distances, as generators like to make them, must not share one lock.
+/// Returns the shard of a key, from the product of the page's number with 2^32 divided by the
+/// golden ratio, so that ids at regular distances do not share one lock.
 const fn shard_of(key: Key) -> usize {
     let spread = Page::number(key).wrapping_mul(0x9e37_79b1);
     (spread >> (u32::BITS - SHARDS.ilog2())) as usize

@@ -1,7 +1,7 @@
-//! Changes that take effect together: what each does is decided in order, on top of the graph in
-//! memory and of the changes before it, and what comes of all is known before any of it is done.
+//! Changes that take effect together. The effect of each is computed in order, based on the graph
+//! in memory and the changes before it, and the net result is known before any change is applied.
 //!
-//! Must never change the graph before it is told that the changes are durable.
+//! Must never change the graph before the changes are durable.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::RangeInclusive;
@@ -13,18 +13,18 @@ use crate::id::Id;
 use crate::key::Key;
 use crate::memory::Memory;
 
-/// Edges of one id that one batch removes: about a tenth of a second of work, after which others
-/// have their turn.
+/// Most edges of one id that one batch removes: about a tenth of a second of work, after which
+/// other changes get their turn.
 pub(crate) const REMOVED_EDGES_MAX: usize = 65_536;
 
-/// Lives from the first change to the answer. Holds every id it has met, so that no key comes to
-/// mean another id meanwhile.
+/// A batch of changes, from the first change to the answer. It holds every id that it has used, so
+/// that no key is reused for another id meanwhile.
 pub(crate) struct Batch<'a> {
     memory: &'a Memory,
     held: Vec<Key>,
-    /// Edges that the changes so far have touched: whether they were there, and are now.
+    /// Edges touched by the changes so far: whether they were present before, and are now.
     touched: BTreeMap<(Key, Key), Presence>,
-    /// The same edges from their other end.
+    /// The same edges with their ends swapped.
     touched_back: BTreeSet<(Key, Key)>,
 }
 
@@ -34,10 +34,10 @@ struct Presence {
     now: bool,
 }
 
-/// Result of a batch. Owned by the writer, which makes it durable.
+/// Net result of a batch. Owned by the writer, which makes it durable.
 #[derive(Debug, Default)]
 pub(crate) struct Net {
-    /// Edges that come and go, ascending by subscriber and subject.
+    /// Edges that are added or removed, ascending by subscriber and subject.
     pub(crate) edges: Vec<EdgeChange>,
     /// Interned ids that get their first edge.
     pub(crate) named: Vec<(Key, Id)>,
@@ -45,7 +45,7 @@ pub(crate) struct Net {
     pub(crate) unnamed: Vec<(Key, Id)>,
 }
 
-/// One edge that comes or goes.
+/// One edge that is added or removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EdgeChange {
     pub(crate) subscriber: Key,
@@ -53,11 +53,11 @@ pub(crate) struct EdgeChange {
     pub(crate) present: bool,
 }
 
-/// How far a change came.
+/// Progress of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
     Done(Effect),
-    /// A slice is done, and there may be more.
+    /// A slice is done, and there may be more to do.
     Slice(Effect),
 }
 
@@ -71,12 +71,12 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Edges touched so far.
+    /// Returns the number of edges touched so far.
     pub(crate) fn len(&self) -> usize {
         self.touched.len()
     }
 
-    /// Adds a change. One that fails does nothing.
+    /// Adds a change. A change that fails has no effect.
     pub(crate) fn add(&mut self, change: &Change) -> Result<Progress, GraphError> {
         match change {
             Change::Subscribe {
@@ -95,7 +95,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// What comes of all changes so far.
+    /// Returns the net result of all changes so far.
     pub(crate) fn net(&self) -> Net {
         let mut net = Net::default();
         let mut degrees: HashMap<Key, i64> = HashMap::new();
@@ -127,7 +127,7 @@ impl<'a> Batch<'a> {
         net
     }
 
-    /// Shows the changes to readers.
+    /// Makes the changes visible to readers.
     pub(crate) fn apply(&self, net: &Net) {
         for edge in &net.edges {
             if edge.present {
@@ -196,16 +196,16 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The other ends of `key`'s edges as the changes so far leave them, at most `limit`.
+    /// Returns the other ends of `key`'s edges after the changes so far, at most `limit`.
     fn list(&self, direction: Direction, key: Key, limit: usize) -> Vec<Key> {
         let mut changed = BTreeMap::new();
         match direction {
             Direction::Subscriptions => {
-                let pairs = self.touched.range(whole(key));
+                let pairs = self.touched.range(pairs_of(key));
                 changed.extend(pairs.map(|(&(_, other), presence)| (other, presence.now)));
             }
             Direction::Subscribers => {
-                for &(_, other) in self.touched_back.range(whole(key)) {
+                for &(_, other) in self.touched_back.range(pairs_of(key)) {
                     changed.insert(other, self.touched[&(other, key)].now);
                 }
             }
@@ -216,13 +216,13 @@ impl<'a> Batch<'a> {
             .adjacency
             .slice(direction, key, None, some, &mut stored);
         stored.retain(|other| !changed.contains_key(other));
-        let came = changed.iter().filter(|(_, now)| **now);
-        stored.extend(came.map(|(&other, _)| other));
+        let present = changed.iter().filter(|(_, now)| **now);
+        stored.extend(present.map(|(&other, _)| other));
         stored.truncate(limit);
         stored
     }
 
-    /// Makes the edge there or not. Both ends are held.
+    /// Makes the edge present or absent, and holds both its ends.
     fn set(&mut self, subscriber: Key, subject: Key, present: bool) -> Effect {
         let edge = (subscriber, subject);
         if !self.touched.contains_key(&edge) {
@@ -253,7 +253,7 @@ impl<'a> Batch<'a> {
         Some(key)
     }
 
-    /// Holds a key that means its id now.
+    /// Adds a reference to a key that is in use.
     fn keep(&mut self, key: Key) {
         if !key.is_own() {
             self.memory.dictionary.hold_again(key);
@@ -270,7 +270,7 @@ impl Drop for Batch<'_> {
     }
 }
 
-/// All pairs that begin with `key`.
-fn whole(key: Key) -> RangeInclusive<(Key, Key)> {
+/// Returns the range of all pairs that begin with `key`.
+fn pairs_of(key: Key) -> RangeInclusive<(Key, Key)> {
     (key, Key::from_number(0))..=(key, Key::from_number(u32::MAX))
 }

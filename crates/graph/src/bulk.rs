@@ -1,8 +1,8 @@
-//! Bulk load: an edge list into a data directory that no server has.
+//! Bulk load of an edge list into a data directory that no server uses.
 //!
-//! The list is read, sorted in both directions and written together with the graph that is there
-//! into a new file, which then takes the place of the old one: a load that is broken off, at any
-//! moment, leaves the old graph as it was. Must never report an edge as loaded before that.
+//! The list is read, sorted in both directions and written, together with the existing graph, to a
+//! new file, which then replaces the old one: a load that is interrupted at any moment does not
+//! change the graph. Must never report an edge as loaded before that.
 
 mod edges;
 mod lines;
@@ -21,73 +21,73 @@ use crate::store::{Contents, Directory, OpenError, Pair, Snapshot};
 use edges::Edges;
 pub use lines::{Line, Lines, parse_edge};
 
-/// Bad lines that are listed when they are skipped; all are counted.
+/// Most invalid lines that are listed when they are skipped. All are counted.
 const BAD_LINES_MAX: usize = 100;
 
-/// Lines between two reports of progress: some milliseconds.
+/// Lines between two progress reports: some milliseconds.
 const LINES_PER_REPORT: u64 = 1 << 16;
 
-/// How to load. Made by the caller.
+/// Options of a load.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LoadOptions {
-    /// Each line is a friendship: both subscribe to each other.
+    /// Whether each line is a friendship, so that both ids subscribe to each other.
     pub mutual: bool,
-    /// A bad line is counted and left out instead of ending the load.
+    /// Whether invalid lines are counted and skipped instead of ending the load.
     pub skip_bad: bool,
 }
 
-/// How far a load is. Given to the caller from time to time.
+/// Progress of a load, reported to the caller from time to time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoadProgress {
     /// The list is being read.
     Reading {
         /// Bytes read.
         bytes: u64,
-        /// Edges found so far, duplicates and all.
+        /// Edges found so far, including duplicates.
         edges: u64,
     },
-    /// The edges are being sorted: once for each direction.
+    /// The edges are being sorted, once for each direction.
     Sorting,
     /// The file is being written.
     Writing {
-        /// Edges written, each direction for itself.
+        /// Edges written, counted once for each direction.
         written: u64,
-        /// About how many there will be.
+        /// Estimate of the final number.
         of: u64,
     },
 }
 
-/// What a load did. All of it is durable.
+/// Result of a load. All of it is durable.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Loaded {
-    /// Lines read, comments and blank ones too.
+    /// Lines read, including comments and blank lines.
     pub lines: u64,
-    /// Edges that are new.
+    /// New edges.
     pub added: u64,
-    /// Edges in the graph now.
+    /// Edges in the graph after the load.
     pub edges: u64,
-    /// Bad lines that were skipped.
+    /// Invalid lines that were skipped.
     pub bad: u64,
-    /// The first of them: number and what is wrong.
+    /// The first of them: line number and reason.
     pub bad_lines: Vec<(u64, String)>,
 }
 
-/// Why nothing was loaded. The graph is what it was.
+/// Reason why nothing was loaded. The graph is unchanged.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LoadError {
     /// The list cannot be read.
     Input(io::Error),
-    /// A line is no edge.
+    /// A line is not an edge.
     Line {
-        /// Its number, from 1.
+        /// Line number, from 1.
         number: u64,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
-    /// An id has no room in the dictionary.
+    /// The dictionary is full.
     Dictionary(GraphError),
-    /// The graph that is there cannot be read, or the new one not be written.
+    /// The existing graph cannot be read, or the new one cannot be written.
     Directory(OpenError),
 }
 
@@ -122,13 +122,14 @@ impl Error for LoadError {
     }
 }
 
-/// Adds the edges of `input`, a subscriber and a subject a line, to the graph in `directory`.
-/// Blank lines and lines that begin with `#` are passed over; edges that are there already, and
-/// those from an id to itself, are no harm.
+/// Adds the edges of `input`, one subscriber and subject a line, to the graph in `directory`. Blank
+/// lines and lines that begin with `#` are skipped; existing edges, and those from an id to itself,
+/// have no effect.
 ///
 /// # Errors
 ///
-/// When the list or the directory cannot be read or written, or a line is bad. Nothing is changed.
+/// When the list cannot be read, the directory cannot be read or written, or a line is invalid.
+/// Nothing is changed then.
 pub fn load(
     directory: &Directory,
     input: impl Read,
@@ -161,7 +162,7 @@ pub fn load(
     })
 }
 
-/// The list on its way into keys. Lives until all of it is read.
+/// State of reading the list and converting ids to keys.
 struct Reading {
     dictionary: Dictionary,
     names: Vec<(Key, Id)>,
@@ -170,7 +171,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// Old ids keep their keys.
+    /// Starts with the ids of the old graph, which keep their keys.
     fn begin(old: Option<&Snapshot>) -> Result<Self, LoadError> {
         let dictionary = Dictionary::new();
         let names = old.map_or(Ok(Vec::new()), Snapshot::names);
@@ -252,7 +253,7 @@ impl Reading {
     }
 }
 
-/// The old graph and the new edges together, as they are written.
+/// The old graph and the new edges, merged while they are written.
 struct Merged<'a, P> {
     old: Option<&'a Snapshot>,
     names: Vec<(Key, Id)>,

@@ -1,6 +1,6 @@
 //! Changes of the graph, and their results.
 //!
-//! Must never know keys: a change is in terms of ids until its turn comes.
+//! Must never use keys: a change refers to ids until it is executed.
 
 use crate::error::GraphError;
 use crate::id::Id;
@@ -10,43 +10,43 @@ use crate::id::Id;
 pub enum Change {
     /// The subscriber receives what is published about the subject from now on.
     Subscribe {
-        /// Who receives.
+        /// The subscriber.
         subscriber: Id,
-        /// About whom or what.
+        /// The subject.
         subject: Id,
     },
     /// The subscriber no longer receives what is published about the subject.
     Unsubscribe {
-        /// Who received.
+        /// The subscriber.
         subscriber: Id,
-        /// About whom or what.
+        /// The subject.
         subject: Id,
     },
-    /// `subjects`, each once, are all that the subscriber is subscribed to: what is missing is
-    /// added, what is not among them removed, at once. The subscriber itself among them counts as
-    /// unchanged, as everyone is subscribed to itself.
+    /// The subscriber is subscribed to exactly `subjects`, ignoring repetitions: missing
+    /// subscriptions are added and others removed, atomically. The subscriber's own id counts as
+    /// unchanged, as every id is subscribed to itself.
     Replace {
-        /// Who receives.
+        /// The subscriber.
         subscriber: Id,
-        /// All subjects; none ends every subscription.
+        /// All subjects; an empty list removes every subscription.
         subjects: Vec<Id>,
     },
-    /// Every edge of the id ends, both ways. An id with very many edges loses them in slices, each
-    /// of which is durable by itself; edges that others make between two slices may stay.
+    /// Removes every edge of the id, in both directions. Very many edges are removed in slices,
+    /// each of which is durable separately; edges that are added between two slices may stay.
     Remove {
         /// The id that loses its edges.
         id: Id,
     },
 }
 
-/// Numbers of edges that a change affected. It is durable when it is answered.
+/// Numbers of edges that a change affected. The change is durable when this is returned.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Effect {
-    /// Edges that are new.
+    /// Edges added.
     pub added: usize,
-    /// Edges that were removed.
+    /// Edges removed.
     pub removed: usize,
-    /// Edges that were already as the change asks.
+    /// Edges that already were in the requested state.
     pub unchanged: usize,
 }
 

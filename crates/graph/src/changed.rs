@@ -1,7 +1,7 @@
-//! Subscribers whose subscriptions have changed, for whoever keeps a view of them.
+//! Record of subscribers whose subscriptions have changed, for users that keep a view of them.
 //!
-//! Must be told of a change after readers can see it: who takes a subscriber and reads its
-//! subscriptions then finds the change.
+//! A change must be recorded after readers can see it, so that a user that takes a subscriber and
+//! then reads its subscriptions sees the change.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -9,25 +9,25 @@ use std::mem;
 use crate::key::Key;
 use crate::sync::Mutex;
 
-/// Subscribers noted at a time: a second of changes of a busy server. Beyond it, all are taken to
-/// have changed.
-const NOTED_MAX: usize = if cfg!(test) { 4 } else { 65_536 };
+/// Most subscribers recorded at a time: a second of changes of a busy server. Beyond it, all count
+/// as changed.
+const RECORDED_MAX: usize = if cfg!(test) { 4 } else { 65_536 };
 
 /// Subscribers whose subscriptions have changed since they were last taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Changed {
-    /// Those of these, in ascending order.
+    /// These subscribers, in ascending order.
     Of(Vec<Key>),
-    /// Those of more subscribers than are noted: of any.
+    /// Any subscriber, as there are more than are recorded.
     OfAny,
 }
 
-/// Notes of changes. Owned by the graph, for its whole life.
+/// Recorded changes. Owned by the graph, for its whole life.
 #[derive(Debug)]
-pub(crate) struct ChangedSubscribers(Mutex<Notes>);
+pub(crate) struct ChangedSubscribers(Mutex<Record>);
 
 #[derive(Debug, Default)]
-struct Notes {
+struct Record {
     subscribers: BTreeSet<Key>,
     are_too_many: bool,
 }
@@ -37,25 +37,25 @@ impl ChangedSubscribers {
         Self(Mutex::default())
     }
 
-    /// Notes that the subscriptions of a subscriber have changed.
-    pub(crate) fn note(&self, subscriber: Key) {
-        let notes = &mut *self.0.lock();
-        if notes.are_too_many {
+    /// Records that the subscriptions of a subscriber have changed.
+    pub(crate) fn record(&self, subscriber: Key) {
+        let recorded = &mut *self.0.lock();
+        if recorded.are_too_many {
             return;
         }
-        notes.subscribers.insert(subscriber);
-        if notes.subscribers.len() > NOTED_MAX {
-            notes.are_too_many = true;
-            notes.subscribers.clear();
+        recorded.subscribers.insert(subscriber);
+        if recorded.subscribers.len() > RECORDED_MAX {
+            recorded.are_too_many = true;
+            recorded.subscribers.clear();
         }
     }
 
-    /// Takes all notes.
+    /// Takes all recorded changes.
     pub(crate) fn take(&self) -> Changed {
-        let notes = mem::take(&mut *self.0.lock());
-        match notes.are_too_many {
+        let recorded = mem::take(&mut *self.0.lock());
+        match recorded.are_too_many {
             true => Changed::OfAny,
-            false => Changed::Of(notes.subscribers.into_iter().collect()),
+            false => Changed::Of(recorded.subscribers.into_iter().collect()),
         }
     }
 }
@@ -72,15 +72,15 @@ mod tests {
     fn each_subscriber_is_taken_once_and_too_many_are_all() {
         let changed = ChangedSubscribers::new();
         for number in [3, 1, 3, 2] {
-            changed.note(key(number));
+            changed.record(key(number));
         }
         assert_eq!(changed.take(), Changed::Of(vec![key(1), key(2), key(3)]));
         assert_eq!(changed.take(), Changed::Of(Vec::new()));
-        for number in 0..=NOTED_MAX as u32 {
-            changed.note(key(number));
+        for number in 0..=RECORDED_MAX as u32 {
+            changed.record(key(number));
         }
         assert_eq!(changed.take(), Changed::OfAny);
-        changed.note(key(7));
+        changed.record(key(7));
         assert_eq!(changed.take(), Changed::Of(vec![key(7)]));
     }
 }

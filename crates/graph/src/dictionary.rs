@@ -1,7 +1,7 @@
-//! The dictionary: ids that are not their own key, their keys, and how often each is referred to.
+//! Dictionary of the ids that are not their own key: their keys and reference counts.
 //!
-//! Owns interned ids. Must never keep one that nothing refers to: anonymous clients that connect
-//! under random names must not make it grow for ever.
+//! Owns interned ids. Must never keep one without references: anonymous clients that connect under
+//! random names must not make it grow for ever.
 
 mod place;
 mod shard;
@@ -17,18 +17,18 @@ use crate::sync::RwLock;
 use place::{Name, References};
 use shard::Shard;
 
-/// Shards of the dictionary, so that logins on every core seldom meet.
+/// Shards of the dictionary, so that logins on different cores rarely contend.
 const SHARDS: usize = 64;
 
-/// Places in one shard: together the 2^31 keys that are not integers' own.
+/// Places in one shard. All shards together have the 2^31 keys that are not integers themselves.
 const PLACES_MAX: u32 = INTERNED_FROM / SHARDS as u32;
 
 const _: () = assert!(SHARDS.is_power_of_two());
 
-/// Owned by the graph, for its whole life.
+/// Interned ids. Owned by the graph, for its whole life.
 ///
-/// Place `p` of shard `s` is the key `INTERNED_FROM + p * SHARDS + s`: ids spread evenly over
-/// shards, so keys stay dense, which keeps pages of the adjacency full.
+/// Place `p` of shard `s` has the key `INTERNED_FROM + p * SHARDS + s`. Ids spread evenly over
+/// shards, so keys stay dense and pages of the adjacency full.
 pub(crate) struct Dictionary {
     hasher: DefaultHashBuilder,
     shards: Box<[RwLock<Shard>]>,
@@ -47,14 +47,14 @@ impl Dictionary {
         }
     }
 
-    /// The key of `id`, if something refers to it.
+    /// Returns the key of `id`, if it has a reference.
     pub(crate) fn find(&self, id: &Id) -> Option<Key> {
         let (hash, shard) = self.hash(id);
         let place = self.shards[shard].read().find(hash, id)?;
         Some(key_at(shard, place))
     }
 
-    /// The key of `id`, interned if need be, with one reference more.
+    /// Returns the key of `id`, interned if necessary, with one more reference.
     pub(crate) fn hold(&self, id: &Id) -> Result<Key, GraphError> {
         let (hash, shard) = self.hash(id);
         let place = self.shards[shard]
@@ -63,7 +63,7 @@ impl Dictionary {
         Ok(key_at(shard, place))
     }
 
-    /// The key of `id` with one reference more, if something refers to it already.
+    /// Returns the key of `id` with one more reference, if it has one already.
     pub(crate) fn hold_known(&self, id: &Id) -> Option<Key> {
         let (hash, shard) = self.hash(id);
         let place = self.shards[shard].write().hold_known(hash, id)?;
@@ -76,7 +76,7 @@ impl Dictionary {
         self.shards[shard].write().hold_place(place);
     }
 
-    /// Drops `references` of `key`; forgets its id with the last.
+    /// Drops `references` references of `key`, and its id with the last one.
     pub(crate) fn release(&self, key: Key, references: u64) {
         let (shard, place) = place_of(key);
         self.shards[shard]
@@ -84,13 +84,13 @@ impl Dictionary {
             .release(place, references, |name| self.hasher.hash_one(name));
     }
 
-    /// The id of `key`, if something refers to it.
+    /// Returns the id of `key`, if it has a reference.
     pub(crate) fn name(&self, key: Key) -> Option<Id> {
         let (shard, place) = place_of(key);
         self.shards[shard].read().id(place)
     }
 
-    /// Ids interned.
+    /// Returns the number of interned ids.
     pub(crate) fn entries(&self) -> usize {
         self.shards.iter().map(|shard| shard.read().entries()).sum()
     }
@@ -99,7 +99,7 @@ impl Dictionary {
     ///
     /// # Errors
     ///
-    /// What is wrong with the key, to be said after the id.
+    /// What is wrong with the key, as the predicate of a sentence about the id.
     pub(crate) fn restore(&self, key: Key, id: &Id, references: u64) -> Result<(), &'static str> {
         let references = References::new(references).ok_or("has no edge")?;
         let (hash, home) = self.hash(id);
@@ -124,8 +124,9 @@ impl Dictionary {
     }
 }
 
-/// The shard of an id: the same in every process, as keys on disk say it. The tables within shards
-/// hash under a secret of the process; who finds ids of one shard makes that one larger, no more.
+/// Returns the shard of an id, which must be the same in every process, as keys on disk contain it.
+/// The tables within shards use a secret hash, so ids chosen for one shard make it larger but not
+/// slow.
 fn shard_of(id: &Id) -> usize {
     // FNV-1a.
     let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
@@ -134,7 +135,7 @@ fn shard_of(id: &Id) -> usize {
         Id::Integer(integer) => integer.to_le_bytes().iter().fold(begin, mix),
         Id::Text(text) => text.as_bytes().iter().fold(begin, mix),
     };
-    // Short ids that are alike leave the bits of FNV alike: spread them once more.
+    // Similar short ids have similar FNV hashes, so mix the bits once more.
     let spread = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     (spread >> 58) as usize % SHARDS
 }

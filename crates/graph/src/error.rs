@@ -6,34 +6,34 @@ use std::sync::Arc;
 
 /// Reason why the graph refused or could not make a change.
 ///
-/// Nothing was changed in memory. On disk neither, except that after [`Disk`](Self::Disk) and
-/// [`DiskFull`](Self::DiskFull) a crash before the next change may bring the failed one back.
+/// Nothing was changed in memory or on disk, except that after [`Disk`](Self::Disk) and
+/// [`DiskFull`](Self::DiskFull) a crash before the next change may bring the failed change back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GraphError {
-    /// Every key for ids that are not their own key is taken.
+    /// The shard of the dictionary for this id has no free key.
     DictionaryFull {
-        /// The ids interned where this one belongs.
+        /// Number of ids in that shard.
         entries: usize,
     },
-    /// More changes wait for the disk than may.
+    /// Too many changes wait for the disk.
     Busy {
-        /// Changes that wait.
+        /// Number of waiting changes.
         waiting: usize,
     },
-    /// The disk has no room. Reading goes on, and writing by itself when there is room.
+    /// The disk is full. Reads continue, and writes resume by themselves when there is free space.
     DiskFull {
-        /// What the system said.
+        /// Error of the system.
         cause: Arc<str>,
     },
-    /// The disk failed. Reading goes on; each further change tries the disk again.
+    /// The disk failed. Reads continue; each further change tries the disk again.
     Disk {
-        /// What the system said.
+        /// Error of the system.
         cause: Arc<str>,
     },
-    /// The graph takes no more changes: the server is ending.
+    /// The server is shutting down, and the graph accepts no more changes.
     Ended,
-    /// The graph follows a replicated log, which all its changes come from.
+    /// The graph follows a replicated log and accepts changes only from it.
     Replicated,
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for GraphError {
             ),
             Self::Ended => f.write_str("the server is shutting down and accepts no more changes"),
             Self::Replicated => f.write_str(
-                "this node is part of a cluster, whose log all changes go through; send the \
+                "this node is part of a cluster, where all changes go through a log; send the \
                  change to the API of a node",
             ),
         }

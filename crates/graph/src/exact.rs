@@ -1,7 +1,7 @@
-//! Boxed slices that change by one element and never have room to spare.
+//! Operations on boxed slices, which have no spare capacity.
 //!
-//! A graph is millions of short lists: what `Vec` would keep in reserve is more than the lists. The
-//! allocator rounds up anyway, so most of these changes stay in place.
+//! A graph has millions of short lists, for which the spare capacity of `Vec` would be larger than
+//! the lists. The allocator rounds sizes up anyway, so most of these changes are in place.
 
 /// Inserts `value` at `at`.
 pub(crate) fn insert<T>(slice: &mut Box<[T]>, at: usize, value: T) {
@@ -11,7 +11,7 @@ pub(crate) fn insert<T>(slice: &mut Box<[T]>, at: usize, value: T) {
     *slice = vec.into_boxed_slice();
 }
 
-/// Takes out and returns the element at `at`.
+/// Removes and returns the element at `at`.
 pub(crate) fn remove<T>(slice: &mut Box<[T]>, at: usize) -> T {
     let mut vec = std::mem::take(slice).into_vec();
     let value = vec.remove(at);

@@ -1,6 +1,6 @@
 //! The graph: ids and edges behind one interface, read from memory, changed through its writer.
 //!
-//! Must never answer a change before it is done in both directions and, if the graph is durable,
+//! Must never report a change as made before it is in both directions and, if the graph is durable,
 //! on disk.
 
 use std::error::Error;
@@ -51,9 +51,9 @@ use crate::writer::Writer;
 pub struct Graph {
     memory: Arc<Memory>,
     changes: Changes,
-    /// Rows of other crates that a durable graph had when it was opened, until they are taken.
+    /// Rows of other crates that were in the file when the graph was opened, until they are taken.
     rows: Mutex<Rows>,
-    /// The data directory, taken for as long as the graph lives.
+    /// Data directory, locked as long as the graph lives.
     directory: Option<Directory>,
 }
 
@@ -63,11 +63,11 @@ pub struct Graph {
     expect(clippy::large_enum_variant, reason = "locks are larger in tests")
 )]
 enum Changes {
-    /// In memory only, one change at a time.
+    /// Changes are made in memory only, one at a time.
     Direct(Mutex<()>),
-    /// On disk first.
+    /// Changes are written to disk before they are made in memory.
     Durable(Writer),
-    /// From a replicated log alone.
+    /// Changes come only from a replicated log.
     Replicated(Replica),
 }
 
@@ -86,9 +86,10 @@ pub struct Counts {
 /// Copy of a graph. Owned by the caller.
 #[derive(Debug)]
 pub struct GraphCopy {
-    /// The copy, which is deleted when it is closed.
+    /// File of the copy, which is deleted when it is closed.
     pub file: File,
-    /// The places in a replicated log that it has; `None` if the graph follows none.
+    /// Positions in a replicated log that are stored in the copy; `None` if the graph follows no
+    /// log.
     pub log: Option<LogPlaces>,
 }
 
@@ -109,7 +110,7 @@ impl Graph {
     /// # Errors
     ///
     /// When another process has locked the directory, when the disk fails, or when the graph's file
-    /// is damaged, foreign or of a newer format. The file is left as it is.
+    /// is damaged, foreign or of a newer format. The file is not changed.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let directory = Directory::lock(path)?;
         let disk = directory.disk()?;
@@ -193,8 +194,9 @@ impl Graph {
         Ok(self.copy_with_place()?.map(|copy| copy.file))
     }
 
-    /// Does the same, and returns the places in the log that the copy has, if it follows one. A
-    /// graph that is [opened](Self::open_in_log) with the copy goes on after the last of them.
+    /// Copies the graph like [`copy`](Self::copy), and also returns the positions in the log that
+    /// are stored in the copy, if the graph follows a log. A graph that is
+    /// [opened](Self::open_in_log) with the copy continues after the last of them.
     ///
     /// # Errors
     ///
@@ -209,8 +211,8 @@ impl Graph {
     }
 
     /// Opens a file that another crate keeps beside the graph; `None` if there is none, or if the
-    /// graph is in memory only. To go with a [`copy`](Self::copy) it is opened after the copy is
-    /// made, so that it lacks nothing that the copy refers to.
+    /// graph is in memory only. For a backup, open it after making the [`copy`](Self::copy), so
+    /// that it has everything that the copy refers to.
     ///
     /// # Errors
     ///
@@ -223,7 +225,8 @@ impl Graph {
     }
 
     /// Returns the key of `id`. Integers below 2^31 always have one, other ids only while they are
-    /// held or have an edge. The key is for immediate use; to keep it, [`hold`](Self::hold) the id.
+    /// held or have an edge. The key may be reused at any time; to keep it valid,
+    /// [`hold`](Self::hold) the id.
     pub fn find(&self, id: &Id) -> Option<Key> {
         self.memory.find(id)
     }
@@ -233,7 +236,7 @@ impl Graph {
     ///
     /// # Errors
     ///
-    /// [`GraphError::DictionaryFull`] when the id is new and there is no key left for it.
+    /// [`GraphError::DictionaryFull`] when the id is new and no key is left for it.
     pub fn hold(&self, id: &Id) -> Result<Key, GraphError> {
         self.memory.hold(id)
     }
@@ -250,7 +253,7 @@ impl Graph {
         self.memory.release(key);
     }
 
-    /// Returns the id behind `key`, unless it is forgotten.
+    /// Returns the id behind `key`, unless the graph has forgotten it.
     pub fn name(&self, key: Key) -> Option<Id> {
         self.memory.name(key)
     }
@@ -360,16 +363,16 @@ impl Graph {
     /// Appends to `out` the next subscribers of `subject`: those above `after`, ascending, at most
     /// `limit`. Fewer than `limit` means that there are no more.
     ///
-    /// The cursor is a key, so changes between two slices neither repeat nor hide a subscriber that
-    /// was there all along.
+    /// The cursor is a key, so a subscriber that is there during the whole walk appears exactly
+    /// once, whatever changes between two slices.
     pub fn subscribers(&self, subject: Key, after: Option<Key>, limit: usize, out: &mut Vec<Key>) {
         self.memory
             .adjacency
             .slice(Direction::Subscribers, subject, after, limit, out);
     }
 
-    /// Appends to `out` the next subscriptions of `subscriber`, as
-    /// [`subscribers`](Self::subscribers) does the other way.
+    /// Appends to `out` the next subscriptions of `subscriber`: those above `after`, ascending, at
+    /// most `limit`, as [`subscribers`](Self::subscribers) does.
     pub fn subscriptions(
         &self,
         subscriber: Key,
@@ -389,9 +392,9 @@ impl Graph {
     }
 
     /// Stores rows with the graph, and calls `done` when they are on disk, or at once if the graph
-    /// is in memory only. `done` must not block. In a graph that follows a log they go to disk with
-    /// the next [`place`](Self::place), and `done` is called before: they are part of what the log
-    /// says.
+    /// is in memory only. `done` must not block. If the graph follows a log, `done` is called at
+    /// once and the rows go to disk with the next [`place`](Self::place), as they can be read from
+    /// the log again.
     pub fn set_rows(
         &self,
         changes: RowChanges,
@@ -419,7 +422,7 @@ impl Graph {
         }
     }
 
-    /// Makes one change of a graph that is in memory only.
+    /// Makes one change in a graph that is in memory only.
     fn change(&self, turn: &Mutex<()>, change: &Change) -> Result<Effect, GraphError> {
         let _turn = turn.lock();
         let mut effect = Effect::default();
@@ -438,11 +441,11 @@ impl Graph {
     }
 }
 
-/// What others are told of its changes.
+/// Records of changes for other crates.
 mod changes;
-/// What there is to say of its disk.
+/// Metrics of the disk.
 mod metrics;
-/// The graph of a node of a cluster.
+/// Graphs that follow the log of a cluster.
 mod replicated;
 
 #[cfg(test)]

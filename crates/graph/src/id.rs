@@ -1,6 +1,6 @@
-//! Ids: who a user is, or what a subject is.
+//! Ids: names of users and subjects.
 //!
-//! Owns what a valid id is and its one spelling. Must never know keys or edges.
+//! Owns which ids are valid and the one spelling of each. Must never know keys or edges.
 
 mod json;
 
@@ -8,22 +8,22 @@ use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
-/// The longest textual id, in bytes of UTF-8: a UUID, an address or a namespaced path fits, and a
-/// million of them stay far below the memory of their connections.
+/// Maximum length of a textual id, in bytes of UTF-8. A UUID, an e-mail address or a path with a
+/// namespace fits, and a million ids take far less memory than their connections.
 pub const ID_BYTES_MAX: usize = 128;
 
-/// The largest integer id: 2^53 - 1, the largest that every JSON reader keeps exact.
+/// Largest integer id: 2^53 - 1, as a JSON reader may use double-precision numbers, which are exact
+/// up to there.
 pub const ID_INTEGER_MAX: u64 = (1 << 53) - 1;
 
 /// A name in the one name space of users and subjects.
 ///
 /// Text that spells an integer from 0 to [`ID_INTEGER_MAX`] canonically (digits, no sign, no
 /// leading zero) *is* that integer: `1` and `"1"` are the same id, as a URL could not tell them
-/// apart. What comes from outside goes through [`Id::parse`] or [`Id::integer`], which keep that
-/// promise.
+/// apart. Build ids from input only with [`Id::parse`] or [`Id::integer`], which guarantee that.
 ///
-/// Owned by the caller that parsed it, usually for one request. The dictionary keeps its own copy
-/// of the ids that it interned.
+/// Owned by the caller that parsed it, usually for one request. The dictionary keeps its own copies
+/// of interned ids.
 ///
 /// ```
 /// use graph::{Id, IdError};
@@ -42,7 +42,7 @@ pub enum Id {
     Text(Box<str>),
 }
 
-// A dictionary entry is an id and a count: the id must not grow past pointer and length.
+// Every entry of the dictionary has an id, so an id must be no larger than a pointer and a length.
 const _: () = assert!(size_of::<Id>() == 16);
 
 impl Id {
@@ -67,7 +67,7 @@ impl Id {
         }
     }
 
-    /// Makes an id of an integer.
+    /// Returns the id of an integer.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl Id {
     }
 }
 
-/// Returns the integer that `text` is the canonical spelling of, if it is one and may be an id.
+/// Returns the integer if `text` is the canonical spelling of one that may be an id.
 fn canonical_integer(text: &str) -> Option<u64> {
     let digits = text.as_bytes();
     let canonical =
@@ -116,22 +116,22 @@ impl From<u32> for Id {
     }
 }
 
-/// Reason why something is not an id. Its `Display` is a sentence for the client.
+/// Reason why a value is not an id. Its `Display` is a sentence for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdError {
-    /// No text at all.
+    /// The text is empty.
     Empty,
-    /// More than [`ID_BYTES_MAX`] bytes.
+    /// The text has more than [`ID_BYTES_MAX`] bytes.
     TooLong {
-        /// The length of the text.
+        /// Length of the text, in bytes.
         bytes: usize,
     },
-    /// A control character: C0, DEL or C1.
+    /// The text has a control character: C0, DEL or C1.
     ControlCharacter {
-        /// The offset of the character, in bytes.
+        /// Offset of the first control character, in bytes.
         at: usize,
     },
-    /// A number above [`ID_INTEGER_MAX`].
+    /// The integer is above [`ID_INTEGER_MAX`].
     IntegerTooLarge,
 }
 

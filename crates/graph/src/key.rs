@@ -1,33 +1,32 @@
-//! Keys: ids inside the server.
+//! Keys: four-byte integers that stand for ids inside the server.
 //!
-//! Owns which ids are their own key. Must never know the text behind an interned one.
+//! Owns which ids are their own key. Must never know the text of an interned id.
 
 use std::fmt;
 
 use crate::id::Id;
 
-/// The first interned key: 2^31. Integers below it are their own key, so a million integer users
-/// cost no dictionary. Keys from it on are for all other ids.
+/// First interned key: 2^31. Integer ids below it are their own key, so a million users with
+/// integer ids need no dictionary entries. All other ids have keys from here on.
 pub const INTERNED_FROM: u32 = 1 << 31;
 
-/// Internal form of an id: four bytes, ordered, cheap to copy and to hash.
+/// Internal form of an id: four bytes, ordered, cheap to copy and hash.
 ///
-/// Made by the graph. A key of an integer below [`INTERNED_FROM`] means that integer for ever; an
-/// interned key means its id while that id is held or has an edge, and may be given to another id
-/// later.
+/// Made by the graph. A key below [`INTERNED_FROM`] always means that integer. An interned key
+/// means its id as long as the id is held or has an edge, and may be reused for another id later.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(u32);
 
 impl Key {
-    /// Returns the key's number: the integer itself, or from [`INTERNED_FROM`] on an index of the
-    /// dictionary.
+    /// Returns the number of the key: below [`INTERNED_FROM`] the integer id itself, otherwise an
+    /// index of the dictionary plus [`INTERNED_FROM`].
     pub const fn number(self) -> u32 {
         self.0
     }
 
-    /// Makes a key of a [`number`](Self::number) that was saved as the cursor of a walk over
-    /// subscribers or subscriptions. It is valid as the `after` of the next slice, even if the key
-    /// no longer means an id. It must not be used otherwise, as it may mean another id by now.
+    /// Returns the key of a [`number`](Self::number) that was saved as the cursor of a walk over
+    /// subscribers or subscriptions. Use it only as the `after` of the next slice, for which it is
+    /// valid even if its id is forgotten: by now it may mean another id.
     pub const fn from_cursor(number: u32) -> Self {
         Self(number)
     }

@@ -1,8 +1,8 @@
 //! Graph of subscriptions: ids, their keys, and the edges between them.
 //!
-//! Owns the name space, the adjacency in memory in both directions, and the file that keeps it.
-//! Must never touch a socket, decide anything by a clock, or hold a lock for longer than one slice
-//! takes to copy.
+//! Owns the name space, the adjacency in memory in both directions, and the file of the graph. Must
+//! never touch a socket, decide anything by a clock, or hold a lock longer than it takes to copy
+//! one slice.
 
 #![warn(missing_docs)]
 
@@ -14,19 +14,19 @@ mod id;
 mod key;
 /// Errors of the graph.
 mod error;
-/// Keys of ids that are not their own, with reference counts.
+/// Keys of interned ids, with reference counts.
 mod dictionary;
 /// Edges in memory, in both directions.
 mod adjacency;
-/// Since which position a subscriber is subscribed to a subject.
+/// Positions at which subscriptions were added.
 mod additions;
 /// Subscribers whose subscriptions have changed.
 mod changed;
-/// The graph in memory, which answers every read.
+/// The graph in memory, from which all reads are answered.
 mod memory;
 /// Changes, and their effects.
 mod change;
-/// Small state of other crates that is stored with the graph.
+/// Small values of other crates that are stored with the graph.
 mod rows;
 /// Changes that take effect together.
 mod batch;

@@ -1,6 +1,6 @@
-//! The graph in memory: what every read is answered from.
+//! The graph in memory, from which all reads are answered.
 //!
-//! Owns when an id is referred to: edges refer to both their ends, sessions to the ids they hold.
+//! Owns the references to ids: an edge refers to both its ends, a session to the ids that it holds.
 //! Must never show an edge in one direction only.
 
 use std::sync::{Arc, OnceLock};
@@ -14,15 +14,15 @@ use crate::id::Id;
 use crate::key::Key;
 use crate::store::CommitCounts;
 
-/// Owned by the graph and, if it is durable, its writer.
+/// The graph in memory. Shared by the graph and, if it is durable, its writer.
 pub(crate) struct Memory {
     pub(crate) dictionary: Dictionary,
     pub(crate) adjacency: Adjacency,
-    /// If they are recorded.
+    /// Positions at which edges were added, if they are recorded.
     pub(crate) additions: OnceLock<Additions>,
-    /// Subscribers whose subscriptions have changed, if somebody takes them.
+    /// Subscribers whose subscriptions have changed, if they are recorded.
     pub(crate) changed: OnceLock<ChangedSubscribers>,
-    /// Counts of the commits of its store, if it has one.
+    /// Counts of commits, if the graph is on disk.
     pub(crate) commits: OnceLock<Arc<CommitCounts>>,
 }
 
@@ -66,39 +66,39 @@ impl Memory {
         }
     }
 
-    /// Stores the edge between two keys that the caller holds; whether it is new.
+    /// Adds the edge between two keys that the caller holds. Returns whether it is new.
     pub(crate) fn insert(&self, subscriber: Key, subject: Key) -> bool {
-        // Before a reader can see the edge: it finds the addition of every edge that it sees.
+        // Recorded first, so that a reader finds the addition of every edge that it sees.
         if let Some(additions) = self.additions.get() {
-            additions.note(subscriber, subject);
+            additions.record(subscriber, subject);
         }
         let new = self.adjacency.insert(subscriber, subject);
         if new {
-            self.hold_held(subscriber);
-            self.hold_held(subject);
-            self.note_changed(subscriber);
+            self.add_reference(subscriber);
+            self.add_reference(subject);
+            self.record_changed(subscriber);
         }
         new
     }
 
-    /// Ends the edge between two keys that the caller holds; whether it was there.
+    /// Removes the edge between two keys that the caller holds. Returns whether it was there.
     pub(crate) fn remove(&self, subscriber: Key, subject: Key) -> bool {
         let there = self.adjacency.remove(subscriber, subject);
         if there {
-            self.note_changed(subscriber);
+            self.record_changed(subscriber);
             self.release(subscriber);
             self.release(subject);
         }
         there
     }
 
-    fn note_changed(&self, subscriber: Key) {
+    fn record_changed(&self, subscriber: Key) {
         if let Some(changed) = self.changed.get() {
-            changed.note(subscriber);
+            changed.record(subscriber);
         }
     }
 
-    fn hold_held(&self, key: Key) {
+    fn add_reference(&self, key: Key) {
         if !key.is_own() {
             self.dictionary.hold_again(key);
         }

@@ -1,9 +1,9 @@
-//! A graph that follows a replicated log: changes come from the log alone, in its order.
+//! A graph that follows a replicated log: all changes come from the log, in its order.
 //!
-//! A change is visible at once. The disk follows: what was applied up to an entry is written
-//! together with the place of that entry in the log, in one transaction, by a thread of its own.
-//! After a crash the log is read again from the stored place on, so the file may lag behind, but
-//! must never have a change without its place, nor a place without the changes before it.
+//! A change is visible at once and written to disk later by a separate thread: all changes up to an
+//! entry are written in one transaction with the position of that entry. After a crash the log is
+//! read again from the stored position, so the file may lag behind, but must never have a change
+//! without its position, or a position without all changes before it.
 
 mod pending;
 mod storage;
@@ -20,54 +20,54 @@ use crate::sync::Mutex;
 pub(crate) use pending::Pending;
 use storage::Storage;
 
-/// Edges of a run of changes that are worked out together, which bounds the working memory.
+/// Maximum number of edges in a batch, which bounds the working memory.
 const EDGES_PER_BATCH_MAX: usize = 16_384;
 
-/// Place in a replicated log: an entry, and who has written up to there.
+/// Position in a replicated log: an entry, and the table of writers up to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// Sequence of the entry in the log.
+    /// Sequence number of the entry in the log.
     pub sequence: u64,
-    /// Table of the writers after this entry, in the form of the crate that reads the log.
+    /// Table of the writers after this entry, encoded by the crate that reads the log.
     pub table: Box<[u8]>,
 }
 
-/// Places in a replicated log that a graph has stored.
+/// Positions in a replicated log that are stored with a graph.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogPlaces {
     /// Name of the log.
     pub epoch: Box<str>,
-    /// The last entry whose changes the graph has, with those of all entries before.
+    /// Last entry whose changes, with those of all entries before, are in the graph.
     pub last: Checkpoint,
-    /// Earlier entries, ascending, from which a history can be filled again.
+    /// Earlier entries, ascending, from which a history can be refilled.
     pub earlier: Vec<Checkpoint>,
 }
 
-/// How far the disk of a graph is behind the log.
+/// Progress of a graph on disk that follows a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoredPlace {
-    /// Sequence of the last entry that is on disk.
+    /// Sequence number of the last entry that is on disk.
     pub sequence: u64,
-    /// Edges applied in memory that are not on disk.
+    /// Number of changed edges that are in memory but not on disk.
     pub edges_waiting: usize,
-    /// Reason why the disk takes nothing at present. It is tried again each second.
+    /// Reason why the last write failed, until one succeeds. Writes are retried every second.
     pub failure: Option<GraphError>,
 }
 
-/// Path of changes from the log into the graph. Owned by the graph.
+/// State of a graph that follows a log. Owned by the graph.
 pub(crate) struct Replica {
-    /// What the graph had stored when it was opened.
+    /// Positions that were stored when the graph was opened.
     start: LogPlaces,
-    /// Whether it had rows for its last place.
+    /// Whether the rows of the last position were stored, too.
     has_rows: bool,
-    /// Changes since the last place. Locked by the one thread that applies the log.
+    /// Changes since the last position. Locked by the one thread that applies the log.
     open: Mutex<Pending>,
     /// `None` if the graph is in memory only.
     storage: Option<Storage>,
 }
 
 impl Replica {
-    /// Makes the replica of a graph in memory, which is empty.
+    /// Creates the replica of an empty graph in memory.
     pub(crate) fn memory(epoch: &str) -> Self {
         let start = LogPlaces {
             epoch: epoch.into(),
@@ -76,13 +76,13 @@ impl Replica {
         Self::new(start, true, None)
     }
 
-    /// Makes the replica of a graph that was loaded from a copy, and stays in memory.
+    /// Creates the replica of a graph in memory that was loaded from a copy.
     pub(crate) fn loaded(store: &Store, start: LogPlaces) -> Self {
         let has_rows = store.log().is_none_or(|log| log.has_rows);
         Self::new(start, has_rows, None)
     }
 
-    /// Makes the replica of a graph on disk, and starts its thread.
+    /// Creates the replica of a graph on disk and starts its thread.
     pub(crate) fn durable(
         store: Store,
         memory: Arc<Memory>,
@@ -106,7 +106,7 @@ impl Replica {
         self.has_rows
     }
 
-    /// Notes changes of rows. Disk gets them with the next place.
+    /// Changes rows. They are written to disk with the next position.
     pub(crate) fn set_rows(&self, changes: RowChanges) {
         if self.storage.is_some() {
             self.open.lock().add_rows(changes);
@@ -137,7 +137,7 @@ impl Replica {
                         answer.push(Ok(std::mem::take(&mut part)));
                         left.next();
                     }
-                    // Nobody else changes the graph, so the slices are one change to all.
+                    // No other thread changes the graph, so all slices appear as one change.
                     Ok(Progress::Slice(effect)) => {
                         part += effect;
                         break;
@@ -157,12 +157,13 @@ impl Replica {
         answer
     }
 
-    /// Returns the edges applied since the last place, and what rows weigh in edges.
+    /// Returns the number of edges changed since the last position, plus the weight of the rows in
+    /// edges.
     pub(crate) fn unplaced(&self) -> usize {
         self.open.lock().edges()
     }
 
-    /// Lets the disk have what was applied, as the graph at this place.
+    /// Hands the applied changes to the disk, as the graph at this position.
     pub(crate) fn place(&self, checkpoint: Checkpoint, is_kept: bool) {
         if let Some(storage) = &self.storage {
             let pending = std::mem::take(&mut *self.open.lock());
@@ -178,7 +179,7 @@ impl Replica {
         self.storage.as_ref().map(Storage::snapshot)
     }
 
-    /// Writes what has a place to disk, and closes the file.
+    /// Writes the changes that have a position to disk, and closes the file.
     pub(crate) fn end(&self) {
         if let Some(storage) = &self.storage {
             storage.end();

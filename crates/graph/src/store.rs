@@ -1,7 +1,8 @@
-//! The graph on disk: adjacency blocks, names, and a journal of what is not in the blocks yet.
+//! The graph on disk: adjacency blocks, names, and a journal of changes that are not in the blocks
+//! yet.
 //!
-//! Owns the file; docs/STORE.md draws its format. Must never overwrite a file that it does not
-//! understand, nor call a change durable before the disk has said so.
+//! Owns the file; docs/STORE.md describes its format. Must never overwrite a file of an unknown
+//! format, or report a change as durable before the disk has confirmed it.
 
 mod block;
 mod blocks;
@@ -50,37 +51,38 @@ pub use snapshot::{Pairs, Snapshot};
 pub use statistics::Statistics;
 use sweep::Sweep;
 
-/// Journalled edges at which they are folded into the blocks, unless the graph is large: reading
-/// that many at start takes some hundredths of a second.
+/// Number of journalled edges at which a sweep begins, unless the graph is large. Reading that many
+/// at start takes some hundredths of a second.
 const PENDING_MIN: usize = if cfg!(test) { 256 } else { 65_536 };
 
-/// Above that, one journalled edge for so many stored: rewriting the blocks costs a like share of
-/// every change, and the journal stays a small part of the file.
+/// Number of stored edges for each journalled edge at which a sweep of a large graph begins. So the
+/// cost of a sweep for each change does not grow with the graph, and the journal stays a small part
+/// of the file.
 const PENDING_SHARE: usize = 64;
 
-/// Owned by the writer's thread.
+/// A graph on disk. Owned by the thread that writes it.
 #[derive(Debug)]
 pub(crate) struct Store {
     disk: Arc<Tracked>,
     /// [`PENDING_MIN`], but in simulations.
     pending_min: usize,
     commits: Arc<CommitCounts>,
-    /// None after a failure, until it is opened again.
+    /// The database; None after a failure until the file is opened again.
     database: Option<Database>,
-    /// The journal's next row.
+    /// Number of the next row of the journal.
     row: u64,
-    /// What the journal has, in order, and no sweep is folding.
+    /// Entries of the journal that no sweep is folding, in order.
     pending: Vec<journal::Entry>,
     sweep: Option<Sweep>,
-    /// A commit that failed: it is not known yet whether it is in the file.
+    /// A failed commit that may be in the file.
     doubtful: Option<Doubtful>,
-    /// Places in a replicated log that the file had when it was opened.
+    /// Positions in a replicated log that were in the file when it was opened.
     log: Option<InLog>,
-    /// Rows of other crates that the file had when it was opened.
+    /// Rows of other crates that were in the file when it was opened.
     rows: Rows,
 }
 
-/// What has to be undone if a failed commit is found in the file.
+/// Changes to undo if a failed commit is found in the file.
 #[derive(Debug)]
 struct Doubtful {
     row: u64,
@@ -101,7 +103,7 @@ impl Doubtful {
 }
 
 impl Store {
-    /// Opens the graph on `disk`, which is not empty, and loads it.
+    /// Opens the graph on `disk`, which must have a file of a graph, and loads it.
     pub(crate) fn open(disk: Arc<dyn Disk>) -> Result<(Self, Memory), Refusal> {
         let disk = Arc::new(Tracked::new(disk));
         let database = tables::open(&disk)?;
@@ -125,8 +127,8 @@ impl Store {
         Ok((store, memory))
     }
 
-    /// Makes `net` and `rows` durable. After a failure the file holds of `net` what it held before,
-    /// or will when it is next written to; it may have `rows`.
+    /// Makes `net` and `rows` durable. After a failure `net` is not in the file, or is undone
+    /// before the next write; `rows` may be in it.
     pub(crate) fn commit(
         &mut self,
         net: &Net,
@@ -145,8 +147,8 @@ impl Store {
         })
     }
 
-    /// Makes `net` durable together with its place in the log. After a failure the file may have
-    /// all of it or nothing; the caller commits it again, together with later changes.
+    /// Makes `net` durable together with its position in the log. After a failure the file has
+    /// either all of it or none; the caller commits it again together with later changes.
     pub(crate) fn commit_from_log(
         &mut self,
         net: &Net,
@@ -156,7 +158,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         debug_assert!(
             net.edges.is_empty() && rows.is_empty() || log.is_some(),
-            "changes of the log have a place"
+            "changes of the log have a position"
         );
         if self.sweep.is_none() && log.is_none() {
             return Ok(());
@@ -180,17 +182,17 @@ impl Store {
         self.log.as_ref()
     }
 
-    /// Takes the rows that the file had when it was opened.
+    /// Takes the rows that were in the file when it was opened.
     pub(crate) fn take_rows(&mut self) -> Rows {
         std::mem::take(&mut self.rows)
     }
 
-    /// Whether journalled changes are on their way into the blocks.
+    /// Returns whether a sweep is in progress.
     pub(crate) const fn is_sweeping(&self) -> bool {
         self.sweep.is_some()
     }
 
-    /// The graph as it is on disk now, for as long as the snapshot lives.
+    /// Returns a snapshot of the graph on disk.
     pub(crate) fn snapshot(&mut self) -> Result<Snapshot, StoreError> {
         self.reopen()?;
         let database = self.database.as_ref().expect("opened just now");
@@ -218,7 +220,7 @@ impl Store {
         let transaction = database.begin_write()?;
         if !net.edges.is_empty() {
             journal::append(&transaction, self.row, net)?;
-            tables::name(&transaction, net)?;
+            tables::write_name_changes(&transaction, net)?;
         }
         rows::write(&transaction, rows)?;
         match log {
@@ -226,7 +228,7 @@ impl Store {
                 tables::set_format(&transaction, tables::FORMAT_OF_LOG)?;
                 log::write(&transaction, log)?;
             }
-            // A change that is not of the log makes the place wrong.
+            // A change that does not come from the log makes the position invalid.
             None if self.log.is_some() && is_changed => {
                 tables::set_format(&transaction, tables::FORMAT)?;
                 log::clear(&transaction)?;
@@ -258,34 +260,34 @@ impl Store {
         }
     }
 
-    /// After a failed commit: redb refuses all work until the file is opened again, and what the
-    /// sweep has done is known only from the file.
+    /// Closes the file after a failed commit: redb refuses further work until it is opened again,
+    /// and only the file shows how far the sweep came.
     fn fail(&mut self) {
         self.database = None;
         self.sweep = None;
     }
 
-    /// Opens the file again after a failure, and undoes the failed commit if it is there.
+    /// Opens the file again after a failure, and undoes the failed commit if it is in the file.
     fn reopen(&mut self) -> Result<(), StoreError> {
         if self.database.is_some() {
             return Ok(());
         }
         self.disk.has_room()?;
         let database = tables::open(&self.disk).map_err(|error| self.disk.explain(error))?;
-        self.settle(&database)
+        self.undo_doubtful(&database)
             .and_then(|()| self.read_journal(&database))
             .map_err(|error| self.disk.explain(error))?;
         self.database = Some(database);
         Ok(())
     }
 
-    fn settle(&mut self, database: &Database) -> Result<(), redb::Error> {
+    fn undo_doubtful(&mut self, database: &Database) -> Result<(), redb::Error> {
         let Some(doubtful) = &self.doubtful else {
             return Ok(());
         };
         let transaction = database.begin_write()?;
-        if journal::take_back(&transaction, doubtful.row)? {
-            tables::name_back(&transaction, &doubtful.named, &doubtful.unnamed)?;
+        if journal::remove(&transaction, doubtful.row)? {
+            tables::undo_name_changes(&transaction, &doubtful.named, &doubtful.unnamed)?;
             transaction.commit()?;
         } else {
             transaction.abort()?;

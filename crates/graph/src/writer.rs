@@ -1,7 +1,7 @@
 //! The writer: one thread that makes changes durable, many with one commit.
 //!
-//! Owns the store. Memory shows a change only when the disk has it; a commit that fails leaves
-//! memory as it was and fails exactly the changes that were in it. Must never let a reader wait.
+//! Owns the store. A change is visible in memory only when it is on disk. A failed commit does not
+//! change memory and fails exactly the changes in it. Must never make a reader wait.
 
 mod job;
 mod queue;
@@ -19,18 +19,18 @@ use crate::sync::{Builder, JoinHandle, Mutex};
 use job::{Advanced, Job};
 use queue::{Queue, RowJob, Submission};
 
-/// Edges of one commit: 144 KiB of journal, written in milliseconds, so that nobody waits long for
-/// a large submission before his.
+/// Maximum number of edges in one commit: 144 KiB of journal, written in milliseconds, so that no
+/// caller waits long for a large submission before its own.
 const EDGES_PER_COMMIT_MAX: usize = 16_384;
 
-/// The way to the writer's thread. Owned by the graph; the thread ends with it.
+/// Handle of the writer's thread. Owned by the graph; dropping it ends the thread.
 pub(crate) struct Writer {
     queue: Arc<Queue>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Writer {
-    /// Starts the thread. It has `store`, and `memory` together with the graph.
+    /// Starts the thread, which owns `store` and shares `memory` with the graph.
     pub(crate) fn start(store: Store, memory: Arc<Memory>) -> std::io::Result<Self> {
         let (mut writer, work) = Self::without_thread(store, memory);
         let thread = Builder::new().name("encke-graph".to_owned());
@@ -70,12 +70,12 @@ impl Writer {
         self.queue.push_rows(RowJob { changes, done });
     }
 
-    /// Changes submitted and not answered.
+    /// Returns the number of changes submitted but not answered.
     pub(crate) fn waiting(&self) -> usize {
         self.queue.waiting()
     }
 
-    /// Asks for a snapshot; it has all that was answered before.
+    /// Requests a snapshot, which has all changes that were answered before.
     pub(crate) fn snapshot(
         &self,
         done: impl FnOnce(Result<Snapshot, GraphError>) + Send + 'static,
@@ -83,7 +83,7 @@ impl Writer {
         self.queue.push_snapshot(Box::new(done));
     }
 
-    /// Takes no more changes, makes those that wait, and closes the file.
+    /// Refuses further changes, makes the waiting ones, and closes the file.
     pub(crate) fn end(&self) {
         self.queue.end();
         if let Some(thread) = self.thread.lock().take() {
@@ -103,11 +103,11 @@ pub(crate) struct Work {
     queue: Arc<Queue>,
     memory: Arc<Memory>,
     store: Store,
-    /// Taken from the queue and not done yet.
+    /// Jobs taken from the queue and not done yet.
     jobs: VecDeque<Job>,
-    /// Changes of rows, taken and not done yet.
+    /// Changes of rows taken from the queue and not done yet.
     row_jobs: Vec<RowJob>,
-    /// Submissions answered with the last commit.
+    /// Number of submissions answered with the last commit.
     answered: usize,
 }
 
@@ -157,7 +157,7 @@ impl Work {
         !(ended && self.jobs.is_empty() && self.row_jobs.is_empty())
     }
 
-    /// Makes as many changes as belong into one commit, and answers those that are done with it.
+    /// Makes as many changes as fit into one commit, and answers the jobs that are done.
     fn commit(&mut self) {
         let mut batch = Batch::new(&self.memory);
         let (mut done, mut later) = (Vec::new(), VecDeque::new());
@@ -171,7 +171,7 @@ impl Work {
                 }
             }
         }
-        // Changes that had a slice of their own come after those that have waited.
+        // Large changes that had their slice go behind the jobs that have not had a turn.
         self.jobs.append(&mut later);
         let net = batch.net();
         let edges = self.memory.adjacency.counts().0;

@@ -1,18 +1,18 @@
-//! Fills one direction of an empty adjacency from sorted edges, list after list.
+//! Fills one direction of an empty adjacency from sorted edges.
 //!
-//! Lists are made in their final size and packed in the order in which they will be read. The two
-//! directions may be filled side by side. Must never be used on a list that exists.
+//! Lists are created in their final size and packed in the order in which they will be read. The
+//! two directions may be filled concurrently. Must never be used on a list that exists.
 
 use super::list::List;
 use super::page::{Direction, Page, PageFill};
 use super::{Adjacency, shard_of};
 use crate::key::Key;
 
-/// Lives for the load of one direction.
+/// State of filling one direction.
 pub(crate) struct Filler<'a> {
     adjacency: &'a Adjacency,
     direction: Direction,
-    /// Whose list is being gathered.
+    /// The key whose list is being collected.
     owner: Option<Key>,
     others: Vec<Key>,
     page: PageFill,
@@ -29,8 +29,7 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// Adds edges of `owner`, which lie above the last: another owner's, or further ones of the
-    /// same.
+    /// Adds edges of `owner`. Owners, and the edges of an owner, must ascend.
     pub(crate) fn push(&mut self, owner: Key, others: &[Key]) {
         if self.owner != Some(owner) {
             self.end_list();
@@ -45,7 +44,7 @@ impl<'a> Filler<'a> {
         self.others.extend_from_slice(others);
     }
 
-    /// Puts in what is gathered. Nothing is missing after that.
+    /// Inserts the last list. All edges are in the adjacency then.
     pub(crate) fn end(mut self) {
         self.end_list();
         self.end_page();

@@ -1,21 +1,21 @@
-//! A sorted list of keys: one run while it is short, runs in blocks when it is long.
+//! Sorted list of keys: one run if it is short, several blocks if it is long.
 //!
-//! Owns order, splitting and merging. Must never move more than one block and the index of blocks
-//! to change one key: a follow of a celebrity does not rewrite a megabyte.
+//! Owns order, splitting and merging. To change one key it must never move more than one block and
+//! the index of blocks, so that a new subscriber of a popular subject does not rewrite a megabyte.
 
 use crate::exact;
 use crate::key::Key;
 
-/// Keys in one block: 2 KiB, moved in tens of nanoseconds, and a million subscribers are some
+/// Most keys in one block: 2 KiB, moved in tens of nanoseconds. A million subscribers are some
 /// thousands of blocks, whose index is searched in a dozen steps.
 pub(crate) const BLOCK_KEYS_MAX: usize = 512;
 
-/// Neighbours that together have no more keys than this become one, and a list that has no more is
-/// one run again. Half of the maximum, so that a key that comes and goes does not split and merge
-/// each time.
+/// Neighbouring blocks with at most this many keys together are merged, and a list with at most
+/// this many becomes one run. Half of the maximum, so that adding and removing one key does not
+/// split and merge each time.
 const MERGE_KEYS_MAX: usize = BLOCK_KEYS_MAX / 2;
 
-/// Keys in ascending order, each once; no room to spare.
+/// Keys in ascending order, each once, without spare capacity.
 type Run = Box<[Key]>;
 
 /// The other ends of one key's edges in one direction. Owned by a page; never empty there.
@@ -26,7 +26,7 @@ pub(crate) enum List {
     Long(Box<Long>),
 }
 
-// Sixteen bytes for each direction of each id, beside its keys.
+// Sixteen bytes for each direction of each id, in addition to its keys.
 const _: () = assert!(size_of::<List>() == 16);
 
 /// Blocks in ascending order. Owned by its list.
@@ -37,7 +37,7 @@ pub(crate) struct Long {
 
 /// 1 to [`BLOCK_KEYS_MAX`] keys. Owned by its long list.
 struct Block {
-    /// The first key, here so that a search over blocks does not touch them.
+    /// The first key, stored here so that a search over blocks does not read their keys.
     first: Key,
     keys: Run,
 }
@@ -47,7 +47,7 @@ impl List {
         Self::Short(Box::new([key]))
     }
 
-    /// The list of `keys`, which ascend and are not none.
+    /// Creates a list of `keys`, which must ascend and not be empty.
     pub(crate) fn of_sorted(keys: &[Key]) -> Self {
         if keys.len() <= BLOCK_KEYS_MAX {
             return Self::Short(keys.into());
@@ -76,7 +76,7 @@ impl List {
         run.binary_search(&key).is_ok()
     }
 
-    /// Whether `key` is new.
+    /// Inserts `key`. Returns whether it is new.
     pub(crate) fn insert(&mut self, key: Key) -> bool {
         match self {
             Self::Short(run) => {
@@ -100,7 +100,7 @@ impl List {
         }
     }
 
-    /// Whether `key` was there. The list may be empty afterwards.
+    /// Removes `key`. Returns whether it was present. The list may be empty afterwards.
     pub(crate) fn remove(&mut self, key: Key) -> bool {
         match self {
             Self::Short(run) => {
@@ -132,7 +132,7 @@ impl List {
 }
 
 impl Long {
-    /// The block where `key` is or belongs.
+    /// Returns the index of the block that contains `key`, or that it must be inserted into.
     fn block_for(&self, key: Key) -> usize {
         self.blocks
             .partition_point(|block| block.first <= key)
@@ -147,7 +147,7 @@ impl Long {
         self.len += 1;
         if self.blocks[index].keys.len() == BLOCK_KEYS_MAX {
             if at == BLOCK_KEYS_MAX && index + 1 == self.blocks.len() {
-                // Keys that arrive in order fill their blocks to the brim.
+                // Keys that arrive in order fill their blocks completely.
                 self.blocks.push(Block::of(Box::new([key])));
                 return true;
             }
@@ -233,12 +233,12 @@ impl Block {
     }
 }
 
-/// Where the keys above `after` start in `run`.
+/// Returns the index in `run` at which the keys above `after` start.
 fn start_in(run: &[Key], after: Option<Key>) -> usize {
     after.map_or(0, |after| run.partition_point(|&key| key <= after))
 }
 
-/// Appends at most `limit` of `run` to `out`; returns how many.
+/// Appends at most `limit` keys of `run` to `out`; returns how many.
 fn append_some(run: &[Key], limit: usize, out: &mut Vec<Key>) -> usize {
     let count = run.len().min(limit);
     out.extend_from_slice(&run[..count]);

@@ -1,16 +1,16 @@
-//! A page: the lists of 64 neighbouring keys, in both directions.
+//! Page: the lists of 64 neighbouring keys, in both directions.
 //!
-//! Owns which of its keys have a list. Keys are mostly dense, so a page shares one hash-table entry
-//! among many keys: a list costs its sixteen bytes and hardly more. Must never keep an empty list.
+//! Owns which of its keys have a list. Keys are mostly dense, so many keys share one hash-table
+//! entry, and a list costs its sixteen bytes and hardly more. Must never keep an empty list.
 
 use super::list::List;
 use crate::exact;
 use crate::key::Key;
 
-/// Keys in one page, as many as a word has bits.
+/// Keys in one page: the number of bits of a word.
 const PAGE_KEYS: u32 = u64::BITS;
 
-/// Which of a key's two lists.
+/// One of the two lists of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// The subjects that the key is subscribed to.
@@ -19,7 +19,7 @@ pub enum Direction {
     Subscribers,
 }
 
-/// Owned by a shard of the adjacency while one of its keys has an edge.
+/// Lists of a page. Owned by a shard of the adjacency while one of its keys has an edge.
 #[derive(Default)]
 pub(crate) struct Page {
     subscriptions: Lists,
@@ -31,11 +31,11 @@ pub(crate) struct Page {
 struct Lists {
     /// Bit `k` is set if the key `k` of the page has a list.
     present: u64,
-    /// As many as bits are set, in the order of their keys.
+    /// One list for each bit that is set, in the order of the keys.
     packed: Box<[List]>,
 }
 
-/// The lists of one direction of a page in the making. Owned by a filler.
+/// The lists of one direction of a page that is being filled. Owned by a filler.
 #[derive(Default)]
 pub(super) struct PageFill {
     present: u64,
@@ -43,7 +43,7 @@ pub(super) struct PageFill {
 }
 
 impl PageFill {
-    /// Adds the list of `key`, which lies above the last.
+    /// Adds the list of `key`. Keys must ascend.
     pub(super) fn push(&mut self, key: Key, list: List) {
         if self.present == 0 {
             // Keys are mostly dense.
@@ -55,7 +55,7 @@ impl PageFill {
 }
 
 impl Page {
-    /// The number of the page that `key` is on.
+    /// Returns the number of the page that contains `key`.
     pub(crate) const fn number(key: Key) -> u32 {
         key.number() / PAGE_KEYS
     }
@@ -75,7 +75,7 @@ impl Page {
         self.lists(direction).remove(key, other)
     }
 
-    /// Puts all lists of a direction in, which had none.
+    /// Inserts all lists of a direction, which must have none yet.
     pub(super) fn fill(&mut self, direction: Direction, fill: PageFill) {
         *self.lists(direction) = Lists {
             present: fill.present,
@@ -83,7 +83,7 @@ impl Page {
         };
     }
 
-    /// Edges of its keys in one direction.
+    /// Returns the number of edges in one direction.
     pub(super) fn edges(&self, direction: Direction) -> usize {
         let lists = match direction {
             Direction::Subscriptions => &self.subscriptions,
@@ -92,18 +92,18 @@ impl Page {
         lists.packed.iter().map(List::len).sum()
     }
 
-    /// Keys that have an edge in either direction.
+    /// Returns the number of keys that have an edge in either direction.
     pub(super) const fn ids(&self) -> usize {
         (self.subscriptions.present | self.subscribers.present).count_ones() as usize
     }
 
-    /// The keys of page `number`.
+    /// Iterates over the keys of page `number`.
     #[cfg(test)]
     pub(super) fn keys(number: u32) -> impl Iterator<Item = Key> {
         (0..PAGE_KEYS).map(move |at| Key::from_number(number * PAGE_KEYS + at))
     }
 
-    /// Whether the keys of page `number` are their own ids.
+    /// Whether the keys of page `number` equal their integer ids.
     pub(super) const fn is_own(number: u32) -> bool {
         Key::from_number(number * PAGE_KEYS).is_own()
     }
@@ -153,7 +153,7 @@ impl Lists {
         removed
     }
 
-    /// How many keys of the page before `key` have a list.
+    /// Returns how many keys of the page below `key` have a list.
     const fn rank(&self, key: Key) -> usize {
         (self.present & (bit(key) - 1)).count_ones() as usize
     }

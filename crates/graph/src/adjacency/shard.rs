@@ -1,6 +1,6 @@
-//! One shard of the adjacency: pages by number, and what is counted in them.
+//! One shard of the adjacency: pages by number, and counts of edges and ids.
 //!
-//! Must never lock, nor keep a page without an edge.
+//! Must never lock, and never keep a page without an edge.
 
 use hashbrown::HashMap;
 
@@ -8,13 +8,14 @@ use super::list::List;
 use super::page::{Direction, Page, PageFill};
 use crate::key::Key;
 
-/// Owned by the adjacency under a lock of its own.
+/// Pages of the shard. Owned by the adjacency, under its own lock.
 #[derive(Default)]
 pub(super) struct Shard {
     pages: HashMap<u32, Page>,
     /// Edges whose subscriber is in this shard.
     edges: usize,
-    /// Keys in this shard that have an edge and are their id; the dictionary counts the others.
+    /// Keys in this shard that have an edge and equal their integer id. The dictionary counts the
+    /// others.
     own_ids: usize,
 }
 
@@ -45,7 +46,7 @@ impl Shard {
         there
     }
 
-    /// Puts in the lists of a page's direction; what they hold is counted later.
+    /// Inserts the lists of a page in one direction. They are counted later, by `count_again`.
     pub(super) fn fill(&mut self, key: Key, direction: Direction, fill: PageFill) {
         let page = self.pages.entry(Page::number(key)).or_default();
         page.fill(direction, fill);
@@ -60,7 +61,8 @@ impl Shard {
         }
     }
 
-    /// Drops pages without an edge and counts the others; edges from and to keys of this shard.
+    /// Drops pages without an edge and counts the others. Returns the number of edges from keys of
+    /// this shard, and to them.
     pub(super) fn count_again(&mut self) -> (usize, usize) {
         self.pages.retain(|_, page| !page.is_empty());
         let own = self

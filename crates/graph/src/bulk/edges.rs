@@ -1,6 +1,6 @@
-//! Edges of a bulk load, sorted on all cores, without a copy.
+//! Edges of a bulk load, sorted in place by two threads.
 //!
-//! Must never hold an edge twice: thirty million are a quarter of a gigabyte.
+//! Must never store the edges twice: thirty million are a quarter of a gigabyte.
 
 use std::thread;
 
@@ -8,7 +8,7 @@ use crate::adjacency::Direction;
 use crate::key::Key;
 use crate::store::{Pair, other, owner, pair};
 
-/// Owned by the load.
+/// Edges, all in the same direction. Owned by the load.
 #[derive(Debug)]
 pub(super) struct Edges {
     pairs: Vec<Pair>,
@@ -25,17 +25,17 @@ impl Default for Edges {
 }
 
 impl Edges {
-    /// Adds an edge; before the first sort only.
+    /// Adds an edge. Only before the first sort.
     pub(super) fn push(&mut self, subscriber: Key, subject: Key) {
         self.pairs.push(pair(subscriber.number(), subject.number()));
     }
 
-    /// Edges added, duplicates and all.
+    /// Returns the number of edges added, including duplicates.
     pub(super) const fn len(&self) -> usize {
         self.pairs.len()
     }
 
-    /// Turns all edges the way of `direction` and sorts them, in two halves side by side.
+    /// Converts all edges to `direction` and sorts them, in two halves concurrently.
     pub(super) fn sort(&mut self, direction: Direction) {
         let turn = direction != self.direction;
         self.direction = direction;
@@ -54,7 +54,7 @@ impl Edges {
         });
     }
 
-    /// All edges, ascending, each once. After a sort.
+    /// Iterates over all edges, ascending, each once. Only after a sort.
     pub(super) fn iter(&self) -> impl Iterator<Item = Pair> {
         let (left, right) = self.pairs.split_at(self.pairs.len() / 2);
         let (mut left, mut right) = (left.iter().peekable(), right.iter().peekable());

@@ -1,7 +1,6 @@
-//! The lines of an edge list.
+//! Parser of the lines of an edge list.
 //!
-//! Bytes in, edges out. Must never hold more of the list than the piece at hand, nor a line longer
-//! than two ids can make it.
+//! Must never hold more of the list than the current block, nor a line longer than two ids need.
 
 use std::io::{self, Read};
 use std::str::from_utf8;
@@ -12,30 +11,30 @@ use crate::id::{ID_BYTES_MAX, Id};
 use crate::key::INTERNED_FROM;
 
 /// Bytes read at a time.
-const PIECE_BYTES: usize = 1 << 20;
+const BLOCK_BYTES: usize = 1 << 20;
 
-/// Most bytes of a line: two ids of the greatest length, and ample white space.
+/// Longest line in bytes: two ids of maximum length, and ample white space.
 const LINE_BYTES_MAX: usize = 4 * ID_BYTES_MAX;
 
-/// What a line of an edge list says.
+/// Content of a line of an edge list.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
     /// White space or a comment.
     Nothing,
-    /// Subscriber and subject that are integers below 2^31: nearly all lines of most lists.
+    /// Subscriber and subject as integers below 2^31, as in nearly all lines of most lists.
     Keys(u32, u32),
-    /// Subscriber and subject, where one of them is another id.
+    /// Subscriber and subject, of which at least one is another id.
     Ids(Id, Id),
-    /// No edge; why not.
+    /// Invalid line, with the reason.
     Bad(String),
 }
 
-/// Reads an edge list, line by line. However long a line is, its memory is a mebibyte.
+/// Reader of an edge list, line by line. Its memory is 1 MiB, however long a line is.
 #[derive(Debug)]
 pub struct Lines<R> {
     input: R,
     buffer: Vec<u8>,
-    /// What of the buffer is not worked off.
+    /// Range of the buffer that is not yet parsed.
     start: usize,
     end: usize,
     ended: bool,
@@ -44,11 +43,11 @@ pub struct Lines<R> {
 }
 
 impl<R: Read> Lines<R> {
-    /// The lines of `input`.
+    /// Creates a reader of `input`.
     pub fn new(input: R) -> Self {
         Self {
             input,
-            buffer: vec![0; PIECE_BYTES],
+            buffer: vec![0; BLOCK_BYTES],
             start: 0,
             end: 0,
             ended: false,
@@ -57,24 +56,24 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// The number of the last line, from 1.
+    /// Returns the number of the last line, from 1.
     pub const fn number(&self) -> u64 {
         self.number
     }
 
-    /// Bytes read so far.
+    /// Returns the number of bytes read so far.
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The next line; none at the end.
+    /// Returns the next line; `None` at the end.
     ///
     /// # Errors
     ///
     /// When the input cannot be read.
     #[expect(
         clippy::should_implement_trait,
-        reason = "it fails, and is asked for numbers between lines"
+        reason = "it can fail, and `number` is called between lines"
     )]
     pub fn next(&mut self) -> io::Result<Option<Line>> {
         loop {
@@ -144,7 +143,7 @@ fn parse(line: &[u8]) -> Line {
     parse_keys(line).unwrap_or_else(|| parse_ids(line))
 }
 
-/// The plain case: two integers below 2^31, one blank or tab between them.
+/// Parses the common case: two integers below 2^31, with one space or tab between them.
 fn parse_keys(line: &[u8]) -> Option<Line> {
     let (subscriber, rest) = parse_key(line)?;
     let rest = rest
@@ -154,11 +153,11 @@ fn parse_keys(line: &[u8]) -> Option<Line> {
     matches!(rest, b"" | b"\r").then_some(Line::Keys(subscriber, subject))
 }
 
-/// The canonical integer that `text` begins with, and the rest.
+/// Parses the canonical integer that `text` begins with. Also returns the rest.
 fn parse_key(text: &[u8]) -> Option<(u32, &[u8])> {
     let mut number = 0_u64;
     let mut length = 0;
-    // Ten digits hold 2^31, and no eleven digits are below it without a leading zero.
+    // Ten digits are enough: without leading zeros, a number of eleven digits is above 2^31.
     for &byte in text
         .iter()
         .take(10)
@@ -181,11 +180,12 @@ fn parse_ids(line: &[u8]) -> Line {
     }
 }
 
-/// The subscriber and the subject of one line of an edge list; `None` of a blank line or a comment.
+/// Parses one line of an edge list: subscriber and subject, or `None` for a blank line or a
+/// comment.
 ///
 /// # Errors
 ///
-/// A sentence on what is wrong with the line.
+/// A sentence about what is wrong with the line.
 pub fn parse_edge(line: &[u8]) -> Result<Option<(Id, Id)>, String> {
     let line = line.trim_ascii();
     if line.is_empty() || line.starts_with(b"#") {

@@ -1,4 +1,4 @@
-//! Laws of bulk loads.
+//! Tests of bulk loads.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{Graph, Id};
 
-/// Gives its text in pieces of a fixed size, and fails at its end if told so.
+/// Reader that returns its text in pieces of a fixed size, and fails at the end if the flag is set.
 struct Pieces<'a>(&'a [u8], usize, bool);
 
 impl Read for Pieces<'_> {
@@ -28,7 +28,7 @@ fn loaded(path: &std::path::Path, text: &str, options: LoadOptions) -> Result<Lo
     load(&directory, text.as_bytes(), options, |_| {})
 }
 
-/// All edges of a directory by name, the same in both directions.
+/// Returns all edges of a directory by name, and asserts that both directions agree.
 fn edges(path: &std::path::Path) -> BTreeSet<(String, String)> {
     let graph = Graph::open(path).unwrap();
     let snapshot = graph.snapshot().unwrap().unwrap();
@@ -77,7 +77,7 @@ fn lines_are_read_alike_in_pieces_of_any_size() {
 }
 
 #[test]
-fn what_is_wrong_with_a_line_is_said() {
+fn the_error_describes_the_invalid_line() {
     assert!(parse_edge(b"1 2 3\n").unwrap_err().contains("3 words"));
     assert!(parse_edge(b"a \xff\n").unwrap_err().contains("byte 2"));
     let control = parse_edge(b"a \x01\n").unwrap_err();
@@ -87,7 +87,7 @@ fn what_is_wrong_with_a_line_is_said() {
 }
 
 #[test]
-fn a_bad_line_is_named_and_stops_the_load_or_is_skipped() {
+fn an_invalid_line_stops_the_load_or_is_skipped() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     loaded(path, "1 2\n", LoadOptions::default()).unwrap();
@@ -108,7 +108,7 @@ fn a_bad_line_is_named_and_stops_the_load_or_is_skipped() {
 }
 
 #[test]
-fn a_load_that_is_broken_off_leaves_the_graph_as_it_was() {
+fn an_interrupted_load_does_not_change_the_graph() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     loaded(path, "ana ben\n", LoadOptions::default()).unwrap();
@@ -121,7 +121,7 @@ fn a_load_that_is_broken_off_leaves_the_graph_as_it_was() {
         |_| {},
     );
     assert!(matches!(broken, Err(LoadError::Input(_))));
-    // As after a kill in the middle of writing: half a file under the name of the unfinished.
+    // As after a kill while writing: an incomplete file under the temporary name.
     std::fs::write(path.join("graph.redb.new"), b"half").unwrap();
     drop(taken);
     assert_eq!(edges(path), before);
@@ -131,13 +131,13 @@ fn a_load_that_is_broken_off_leaves_the_graph_as_it_was() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn loads_after_loads_and_changes_are_a_set_of_edges(
+    fn loads_and_changes_result_in_a_set_of_edges(
         first in prop::collection::vec((0..60_u32, 0..60_u32), 0..300),
         changes in prop::collection::vec((any::<bool>(), 0..60_u32, 0..60_u32), 0..30),
         second in prop::collection::vec((0..60_u32, 0..60_u32), 0..300),
         mutual in any::<bool>(),
     ) {
-        // A third of the ids are texts, whose keys have to stay theirs.
+        // A third of the ids are text, whose keys must not change.
         let name = |n: u32| if n.is_multiple_of(3) { format!("user-{n}") } else { n.to_string() };
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();

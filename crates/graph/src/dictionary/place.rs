@@ -1,60 +1,62 @@
-//! Places of the dictionary: an id in 24 bytes, if it is short or a UUID.
+//! Places of the dictionary. Each stores an id, in 24 bytes without an allocation if it is short or
+//! a UUID.
 
 use std::mem;
 use std::ops::{Index, IndexMut};
 
 use crate::id::Id;
 
-/// Longest text that a place has without an allocation. An allocation takes 32 bytes at least.
+/// Longest text stored without an allocation, which takes at least 32 bytes.
 const SHORT_MAX: usize = 16;
 
-/// Places that are allocated together.
+/// Places allocated together.
 const CHUNK: usize = 64;
 
 /// Length of a UUID as text.
 const UUID_TEXT: usize = 36;
 
-/// Where a UUID as text has hyphens.
+/// Positions of the hyphens in a UUID as text.
 const UUID_HYPHENS: [usize; 4] = [8, 13, 18, 23];
 
-/// A place in the slab; lives as long as the shard.
+/// A slot for an id. It exists as long as the shard.
 pub(super) enum Place {
-    /// Means a text of at most [`SHORT_MAX`] bytes.
+    /// A text of at most [`SHORT_MAX`] bytes.
     Short {
         references: References,
         bytes: u8,
         text: [u8; SHORT_MAX],
     },
-    /// Means a UUID in lower case (RFC 9562, section 4), as its 128 bits.
+    /// A UUID in lower case (RFC 9562, section 4), stored as 128 bits.
     Uuid {
         references: References,
         bits: [u8; 16],
     },
-    /// Means another text.
+    /// Any other text.
     Long {
         references: References,
         text: Box<str>,
     },
-    /// Means an integer that is not its own key.
+    /// An integer that is not its own key.
     Integer {
         references: References,
         integer: u64,
     },
-    /// Means nothing; `next` has rested less long.
+    /// Free, in quarantine before reuse. `next` is the place that was freed after this one.
     Resting { next: u32 },
 }
 
-// A million short names: 24 bytes each, and five to ten in the table.
+// A short name takes 24 bytes, and five to ten in the table.
 const _: () = assert!(size_of::<Place>() == 24);
 
-/// Number of references, at least one. One that has reached the largest number is kept for ever.
+/// Number of references, at least one. A number that has reached the maximum never changes again,
+/// so the id is kept for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct References(u32);
 
 impl References {
     pub(super) const ONE: Self = Self(1);
 
-    /// Makes it of a number, `None` of zero.
+    /// Creates a number of references; `None` for zero.
     pub(super) fn new(number: u64) -> Option<Self> {
         (number > 0).then(|| Self(u32::try_from(number).unwrap_or(u32::MAX)))
     }
@@ -63,7 +65,7 @@ impl References {
         self.0 = self.0.saturating_add(1);
     }
 
-    /// Takes some away. Returns whether any is left.
+    /// Removes `number` references. Returns whether any is left.
     pub(super) fn take(&mut self, number: u64) -> bool {
         if self.0 == u32::MAX {
             return true;
@@ -76,7 +78,7 @@ impl References {
     }
 }
 
-/// An id wherever its text stands.
+/// An id, borrowed from wherever its text is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Name<'a> {
     Integer(u64),
@@ -123,7 +125,7 @@ impl Place {
         }
     }
 
-    /// Calls `with` with what the place means; with nothing if it rests.
+    /// Calls `with` with the id of the place; with `None` if it is free.
     pub(super) fn name<R>(&self, with: impl FnOnce(Option<Name<'_>>) -> R) -> R {
         let mut uuid = [0; UUID_TEXT];
         let bytes = match self {
@@ -141,7 +143,7 @@ impl Place {
         with(Some(Name::Text(text.unwrap_or_default())))
     }
 
-    /// Returns what the place means, if anything.
+    /// Returns the id of the place, if it has one.
     pub(super) fn id(&self) -> Option<Id> {
         self.name(|name| match name? {
             Name::Integer(integer) => Some(Id::Integer(integer)),
@@ -149,12 +151,12 @@ impl Place {
         })
     }
 
-    /// Returns whether the place means `id`.
-    pub(super) fn means(&self, id: &Id) -> bool {
+    /// Returns whether the place has this id.
+    pub(super) fn has_id(&self, id: &Id) -> bool {
         self.name(|name| name == Some(Name::of(id)))
     }
 
-    /// Returns its references, unless it rests.
+    /// Returns its references, unless it is free.
     pub(super) const fn references(&mut self) -> Option<&mut References> {
         match self {
             Self::Short { references, .. }
@@ -165,25 +167,24 @@ impl Place {
         }
     }
 
-    /// Ends the rest with what it means from now on. Returns the place that has rested next
-    /// longest.
-    pub(super) fn wake(&mut self, taken: Self) -> u32 {
+    /// Reuses the place, which must be free, for `taken`. Returns the next free place.
+    pub(super) fn reuse(&mut self, taken: Self) -> u32 {
         match mem::replace(self, taken) {
             Self::Resting { next } => next,
-            _ => unreachable!("only resting places"),
+            _ => unreachable!("only free places are reused"),
         }
     }
 }
 
-/// Places by number. They stand in chunks, so that growing leaves neither copies nor gaps behind.
+/// Places by number. They are stored in chunks, so that growing copies nothing.
 #[derive(Default)]
 pub(super) struct Places {
-    /// Each but the last is full.
+    /// Chunks, all full except the last.
     chunks: Vec<Vec<Place>>,
 }
 
 impl Places {
-    /// Number of places.
+    /// Returns the number of places.
     pub(super) const fn len(&self) -> usize {
         match self.chunks.as_slice() {
             [] => 0,
@@ -191,19 +192,19 @@ impl Places {
         }
     }
 
-    /// Returns a place, if there is one of this number.
+    /// Returns the place with this number, if it exists.
     pub(super) fn get(&self, place: u32) -> Option<&Place> {
         let place = place as usize;
         self.chunks.get(place / CHUNK)?.get(place % CHUNK)
     }
 
-    /// Returns a place, if there is one of this number.
+    /// Returns the place with this number, if it exists.
     pub(super) fn get_mut(&mut self, place: u32) -> Option<&mut Place> {
         let place = place as usize;
         self.chunks.get_mut(place / CHUNK)?.get_mut(place % CHUNK)
     }
 
-    /// Adds a place behind all others.
+    /// Adds a place after all others.
     pub(super) fn push(&mut self, place: Place) {
         match self.chunks.last_mut() {
             Some(last) if last.len() < CHUNK => last.push(place),
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_gives_back_each_id_that_it_was_given() {
+    fn a_place_returns_the_id_that_was_stored() {
         let uuid = "0192fe3c-7a1b-7cde-8f00-0123456789ab";
         let upper = uuid.to_uppercase();
         let shifted = "0192fe3c7-a1b-7cde-8f00-0123456789ab";
@@ -290,7 +291,11 @@ mod tests {
             let id = Id::Text(text.into());
             assert_eq!(place(text).id(), Some(id.clone()), "{text}");
             for other in texts {
-                assert_eq!(place(other).means(&id), other == text, "{other} for {text}");
+                assert_eq!(
+                    place(other).has_id(&id),
+                    other == text,
+                    "{other} for {text}"
+                );
             }
         }
         assert!(matches!(place(uuid), Place::Uuid { .. }));
@@ -306,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn references_that_cannot_be_counted_are_kept() {
+    fn references_at_the_maximum_are_kept_for_ever() {
         assert_eq!(References::new(0), None);
         let mut three = References::new(3).unwrap();
         assert!(three.take(2));

@@ -1,6 +1,6 @@
-//! One shard of the dictionary: a slab of places, a table from id to place, and places at rest.
+//! One shard of the dictionary: places, a table from id to place, and a queue of free places.
 //!
-//! Owns reference counts and when a place may be given to another id. Must never lock.
+//! Owns reference counts, and decides when a place may be reused for another id. Must never lock.
 
 use hashbrown::HashTable;
 
@@ -8,17 +8,17 @@ use super::place::{Name, Place, Places, References};
 use crate::error::GraphError;
 use crate::id::Id;
 
-/// Places per shard that rest before the longest-resting one is given to another id. A publish
-/// copies subscribers' keys slice by slice: a key freed under it must not mean a stranger a moment
-/// later. 64 shards of them cost 1.5 MiB and outlast some 65,000 logins under new names.
+/// Free places of a shard that stay in quarantine before the oldest is reused. A publish copies
+/// subscribers' keys slice by slice, so a key freed meanwhile must not soon have another id. In 64
+/// shards they cost 1.5 MiB and outlast some 65,000 logins under new names.
 pub(super) const RESTING_MIN: u32 = 1024;
 
-/// The end of the list of resting places.
+/// End of the queue of free places.
 const NOWHERE: u32 = u32::MAX;
 
-/// Owned by the dictionary under a lock of its own.
+/// Places of a shard. Owned by the dictionary, under its own lock.
 pub(super) struct Shard {
-    /// Places of ids; the ids themselves stand in `places` only.
+    /// Table of places by id. The ids themselves are only in `places`.
     table: HashTable<u32>,
     places: Places,
     places_max: u32,
@@ -41,7 +41,7 @@ impl Shard {
 
     pub(super) fn find(&self, hash: u64, id: &Id) -> Option<u32> {
         self.table
-            .find(hash, |&place| self.places[place].means(id))
+            .find(hash, |&place| self.places[place].has_id(id))
             .copied()
     }
 
@@ -94,12 +94,12 @@ impl Shard {
         self.table.len()
     }
 
-    /// Puts `taken` into a new place, or the one that has rested longest.
+    /// Stores `taken` in a new place, or in the oldest free one.
     fn take_place(&mut self, taken: Place) -> Result<u32, GraphError> {
         let fresh = self.places.len() as u32;
         if self.resting > RESTING_MIN || (fresh >= self.places_max && self.resting > 0) {
             let place = self.longest_resting;
-            self.longest_resting = self.places[place].wake(taken);
+            self.longest_resting = self.places[place].reuse(taken);
             self.resting -= 1;
             return Ok(place);
         }
@@ -112,7 +112,7 @@ impl Shard {
         Ok(fresh)
     }
 
-    /// Enters a place into the table.
+    /// Adds a place to the table.
     fn enter(&mut self, hash: u64, place: u32, hasher: impl Fn(Name<'_>) -> u64) {
         let places = &self.places;
         let hash_of = |&place: &u32| hash_at(places, place, &hasher);
@@ -123,7 +123,8 @@ impl Shard {
         self.places.get_mut(place)?.references()
     }
 
-    /// Gives `id` this place, if it lies behind all others; whether it does. Places between rest.
+    /// Stores `id` in this place, if it is after all others. Returns whether it is. Places in
+    /// between become free.
     pub(super) fn restore(
         &mut self,
         place: u32,

@@ -1,4 +1,4 @@
-//! Laws of the dictionary.
+//! Tests of the dictionary.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ fn name(number: usize) -> Id {
 }
 
 #[test]
-fn a_name_has_one_key_for_as_long_as_it_is_held() {
+fn a_name_has_one_key_while_it_is_held() {
     let dictionary = Dictionary::new();
     let key = dictionary.hold(&name(1)).unwrap();
     assert!(key.number() >= INTERNED_FROM);
@@ -42,10 +42,11 @@ fn held_names_have_different_keys() {
     }
 }
 
-/// `HashTable::entry` makes room even to remove, and hashes everything anew for it: the last name
-/// that fitted could not be forgotten. Whether a run met it hung on the seed of the hasher.
+/// Regression: `HashTable::entry` reserves room even for a removal, and rehashes everything for
+/// that, which failed when the last name that fitted was removed. It depended on the seed of the
+/// hasher.
 #[test]
-fn the_latest_name_can_be_forgotten_however_full_the_table_is() {
+fn the_latest_name_can_be_removed_however_full_the_table_is() {
     let dictionary = Dictionary::new();
     for i in 0..5_000 {
         let key = dictionary.hold(&name(i)).unwrap();
@@ -56,7 +57,7 @@ fn the_latest_name_can_be_forgotten_however_full_the_table_is() {
 }
 
 #[test]
-fn names_that_come_and_go_do_not_make_it_grow_for_ever() {
+fn names_that_are_released_do_not_make_it_grow() {
     let dictionary = Dictionary::new();
     let places = SHARDS * (RESTING_MIN as usize + 2);
     for i in 0..5 * places {
@@ -69,11 +70,11 @@ fn names_that_come_and_go_do_not_make_it_grow_for_ever() {
 }
 
 #[test]
-fn a_key_rests_before_it_means_another_id() {
+fn a_key_is_in_quarantine_before_it_is_reused() {
     let dictionary = Dictionary::new();
     let key = dictionary.hold(&name(0)).unwrap();
     dictionary.release(key, 1);
-    // All of them may fall into one shard.
+    // All of them may be in one shard.
     for i in 1..=1024 {
         let other = dictionary.hold(&name(i)).unwrap();
         assert_ne!(other, key, "after {i} names");
@@ -82,7 +83,7 @@ fn a_key_rests_before_it_means_another_id() {
 }
 
 #[test]
-fn a_full_dictionary_refuses_new_names_keeps_the_old_and_takes_new_ones_when_one_leaves() {
+fn a_full_dictionary_refuses_new_names_until_one_is_released() {
     let dictionary = Dictionary::with_places(2);
     let outcomes: Vec<_> = (0..1_000).map(|i| (i, dictionary.hold(&name(i)))).collect();
     assert_eq!(dictionary.entries(), 2 * SHARDS);
@@ -100,7 +101,7 @@ fn a_full_dictionary_refuses_new_names_keeps_the_old_and_takes_new_ones_when_one
         assert_eq!(dictionary.find(&name(*i)), outcome.clone().ok());
     }
 
-    // A place freed in a full shard is given away at once: better than to refuse.
+    // A place freed in a full shard is reused at once, which is better than to refuse a name.
     for (i, outcome) in &outcomes {
         if let Ok(key) = outcome {
             dictionary.release(*key, 1);

@@ -1,4 +1,4 @@
-//! What there is to say of a graph's disk.
+//! Metrics of a graph on disk.
 
 use super::{Changes, Graph};
 use crate::store::Commits;
@@ -9,8 +9,8 @@ impl Graph {
         self.memory.commits.get().map(|commits| commits.read())
     }
 
-    /// Returns the number of changes that wait for a commit and its answer. Those of a replicated
-    /// log wait there.
+    /// Returns the number of changes that wait for a commit and its answer. Changes of a replicated
+    /// log wait in the log and are not counted.
     pub fn waiting_changes(&self) -> usize {
         match &self.changes {
             Changes::Durable(writer) => writer.waiting(),

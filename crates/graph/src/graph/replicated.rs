@@ -1,4 +1,4 @@
-//! The graph of a node of a cluster: it follows a log, which all its changes come from.
+//! Graph of a node of a cluster, which follows a log and accepts changes only from it.
 
 use std::io;
 use std::path::Path;
@@ -13,13 +13,13 @@ use crate::store::{Directory, OpenError, Store, in_memory};
 use crate::sync::Mutex;
 
 impl Graph {
-    /// Opens the graph of a node of a cluster: it follows the log with this epoch, and takes
-    /// changes by [`apply`](Self::apply) alone.
+    /// Opens the graph of a node of a cluster. It follows the log with this epoch, and accepts
+    /// changes only by [`apply`](Self::apply).
     ///
     /// # Errors
     ///
-    /// Those of [`open`](Self::open), and when the graph is of another log, or has edges and no
-    /// place in a log. The file is left as it is.
+    /// Those of [`open`](Self::open), and when the graph belongs to another log, or has edges but
+    /// no position in a log. The file is not changed.
     pub fn open_in_log(path: &Path, epoch: &str) -> Result<Self, OpenError> {
         let directory = Directory::lock(path)?;
         let disk = directory.disk()?;
@@ -56,7 +56,7 @@ impl Graph {
         })
     }
 
-    /// Makes an empty graph that lives in memory only and follows the log with this epoch.
+    /// Creates an empty graph in memory that follows the log with this epoch.
     pub fn memory_in_log(epoch: &str) -> Self {
         Self {
             memory: Arc::new(Memory::new()),
@@ -66,12 +66,12 @@ impl Graph {
         }
     }
 
-    /// Makes a graph that lives in memory only and follows a log, of a copy that must have exactly
-    /// these places in it.
+    /// Creates a graph in memory that follows a log, from a copy that must have exactly these
+    /// positions in the log.
     ///
     /// # Errors
     ///
-    /// When the copy cannot be read, is no graph, or has other places.
+    /// When the copy cannot be read, is not a graph, or has other positions.
     pub fn memory_from_copy(
         copy: &mut impl io::Read,
         places: &LogPlaces,
@@ -86,8 +86,8 @@ impl Graph {
         })
     }
 
-    /// Returns whether the graph, when it was opened, had the rows that belong to its place in the
-    /// log. One that was stored in an older format has none.
+    /// Returns whether the graph, when it was opened, had the rows that belong to its position in
+    /// the log. A graph stored in an older format has none.
     pub const fn has_rows_of_log(&self) -> bool {
         match &self.changes {
             Changes::Replicated(replica) => replica.has_rows(),
@@ -95,8 +95,8 @@ impl Graph {
         }
     }
 
-    /// Returns the places in the log that were stored when the graph was opened; `None` if it
-    /// follows no log. A place of 0 is before the first entry.
+    /// Returns the positions in the log that were stored when the graph was opened; `None` if it
+    /// follows no log. Position 0 is before the first entry.
     pub const fn log_start(&self) -> Option<&LogPlaces> {
         match &self.changes {
             Changes::Replicated(replica) => Some(replica.start()),
@@ -104,12 +104,12 @@ impl Graph {
         }
     }
 
-    /// Makes changes that come from the log, in order. Readers see them when this returns; they go
-    /// to disk with the next [`place`](Self::place). To be called by the one thread that applies
+    /// Applies changes from the log, in order. Readers see them when this returns; they are written
+    /// to disk with the next [`place`](Self::place). Must be called only by the thread that applies
     /// the log. An id is removed at once, however many edges it has: about a tenth of a second for
     /// 65,536 of them.
     ///
-    /// Results are [`GraphError::Replicated`] if the graph follows no log.
+    /// All results are [`GraphError::Replicated`] if the graph follows no log.
     pub fn apply<'a>(&self, changes: impl IntoIterator<Item = &'a Change>) -> Answer {
         match &self.changes {
             Changes::Replicated(replica) => replica.apply(&self.memory, changes),
@@ -120,9 +120,9 @@ impl Graph {
         }
     }
 
-    /// Says that what was [applied](Self::apply) is the graph after an entry of the log. Disk gets
-    /// both in one transaction, soon. If `is_kept`, the place is remembered as an
-    /// [earlier](LogPlaces::earlier) one, the latest 32 of which are kept. Waits while a million
+    /// Marks the changes [applied](Self::apply) so far as the state after an entry of the log. Both
+    /// are soon written to disk in one transaction. If `is_kept`, the position is stored among the
+    /// [earlier](LogPlaces::earlier) ones, the latest 32 of which are kept. Blocks while a million
     /// edges are not on disk.
     pub fn place(&self, checkpoint: Checkpoint, is_kept: bool) {
         if let Changes::Replicated(replica) = &self.changes {
@@ -130,8 +130,8 @@ impl Graph {
         }
     }
 
-    /// Returns the number of edges that were [applied](Self::apply) since the last
-    /// [`place`](Self::place), and what changed rows weigh in edges.
+    /// Returns the number of edges [applied](Self::apply) since the last [`place`](Self::place),
+    /// including the weight of changed rows in edges.
     pub fn unplaced(&self) -> usize {
         match &self.changes {
             Changes::Replicated(replica) => replica.unplaced(),
@@ -139,8 +139,8 @@ impl Graph {
         }
     }
 
-    /// Returns how far the disk is behind the log; `None` if the graph follows none, or is in
-    /// memory only.
+    /// Returns the position in the log that is on disk; `None` if the graph follows no log, or is
+    /// only in memory.
     pub fn stored_place(&self) -> Option<StoredPlace> {
         match &self.changes {
             Changes::Replicated(replica) => replica.stored(),

@@ -27,7 +27,7 @@ fn subscriptions(graph: &Graph, subscriber: Key) -> Vec<Key> {
 }
 
 #[test]
-fn integers_below_2_to_31_are_their_own_key_and_cost_nothing() {
+fn integers_below_2_to_31_are_their_own_key() {
     let graph = Graph::memory();
     for integer in [0, 1, INTERNED_FROM - 1] {
         let key = graph.find(&Id::from(integer)).unwrap();
@@ -39,7 +39,7 @@ fn integers_below_2_to_31_are_their_own_key_and_cost_nothing() {
 }
 
 #[test]
-fn everything_else_is_interned_once_held() {
+fn other_ids_are_interned_when_held() {
     let graph = Graph::memory();
     for id in [
         id("2147483648"),
@@ -64,7 +64,7 @@ fn everything_else_is_interned_once_held() {
 }
 
 #[test]
-fn an_edge_is_new_once_and_seen_from_both_ends() {
+fn an_edge_is_new_once_and_visible_from_both_ends() {
     let graph = Graph::memory();
     assert_eq!(graph.subscribe(&id("7"), &id("news")), Ok(true));
     assert_eq!(graph.subscribe(&id("7"), &id("news")), Ok(false));
@@ -94,7 +94,7 @@ fn an_edge_is_new_once_and_seen_from_both_ends() {
 }
 
 #[test]
-fn everyone_is_subscribed_to_itself_without_an_edge() {
+fn every_id_is_subscribed_to_itself_without_an_edge() {
     let graph = Graph::memory();
     for me in [id("7"), id("ana")] {
         assert_eq!(graph.subscribe(&me, &me), Ok(false));
@@ -149,7 +149,7 @@ fn looking_up_unknown_ids_interns_nothing() {
 }
 
 #[test]
-fn a_removed_celebrity_leaves_nothing_behind() {
+fn removing_a_popular_subject_leaves_nothing() {
     let graph = Graph::memory();
     let star = id("star");
     for fan in 0..20_000 {

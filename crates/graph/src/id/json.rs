@@ -24,7 +24,7 @@ impl<'de> Deserialize<'de> for Id {
     }
 }
 
-/// Lives for one call of `deserialize`.
+/// Visitor of one value.
 struct IdVisitor;
 
 impl Visitor<'_> for IdVisitor {

@@ -1,4 +1,4 @@
-//! Laws of ids.
+//! Tests of ids.
 
 use proptest::prelude::*;
 
@@ -26,7 +26,7 @@ fn canonical_decimals_are_integers() {
 }
 
 #[test]
-fn other_spellings_of_numbers_are_text() {
+fn noncanonical_numbers_are_text() {
     let spellings = [
         "01", "00", "-1", "-0", "+1", " 1", "1 ", "1.0", "1e3", "0x1", "1_000", "\u{661}",
     ];
@@ -36,7 +36,7 @@ fn other_spellings_of_numbers_are_text() {
 }
 
 #[test]
-fn integers_above_the_maximum_are_text_when_spelt_and_refused_as_numbers() {
+fn too_large_integers_are_text_in_paths_and_errors_in_json() {
     for integer in [ID_INTEGER_MAX + 1, u64::MAX] {
         let spelling = integer.to_string();
         assert_eq!(Id::parse(&spelling), Ok(text(&spelling)));
@@ -62,7 +62,7 @@ fn text_is_bounded_in_bytes_not_characters() {
 }
 
 #[test]
-fn control_characters_are_refused_where_they_stand() {
+fn the_error_has_the_offset_of_a_control_character() {
     for control in ('\0'..='\u{1f}').chain('\u{7f}'..='\u{9f}') {
         let refused = Err(IdError::ControlCharacter { at: 3 });
         assert_eq!(Id::parse(&format!("aé{control}b")), refused, "{control:?}");
@@ -73,7 +73,7 @@ fn control_characters_are_refused_where_they_stand() {
 }
 
 #[test]
-fn errors_say_what_was_found_and_what_is_needed() {
+fn errors_name_the_fault_and_the_limit() {
     assert_eq!(
         IdError::TooLong { bytes: 129 }.to_string(),
         "the id has 129 bytes; an id must have 1 to 128 bytes"
@@ -91,7 +91,7 @@ fn errors_say_what_was_found_and_what_is_needed() {
 }
 
 #[test]
-fn json_keeps_integers_and_text_apart_and_reads_both() {
+fn json_has_integers_as_numbers_and_text_as_strings() {
     let read = |json: &str| serde_json::from_str::<Id>(json).map_err(|error| error.to_string());
     assert_eq!(read("7"), Ok(Id::Integer(7)));
     assert_eq!(read("\"7\""), Ok(Id::Integer(7)));
@@ -102,7 +102,7 @@ fn json_keeps_integers_and_text_apart_and_reads_both() {
 }
 
 #[test]
-fn json_that_is_no_id_is_refused() {
+fn json_of_other_types_is_refused() {
     let too_long = format!("\"{}\"", "a".repeat(129));
     let refused = [
         "-1",
@@ -123,7 +123,7 @@ fn json_that_is_no_id_is_refused() {
 
 proptest! {
     #[test]
-    fn an_id_survives_its_own_spelling(spelling in "\\PC{1,40}|[0-9]{1,20}|[-+]?0?[0-9]{1,3}") {
+    fn an_id_is_parsed_from_its_text(spelling in "\\PC{1,40}|[0-9]{1,20}|[-+]?0?[0-9]{1,3}") {
         if let Ok(id) = Id::parse(&spelling) {
             prop_assert_eq!(id.to_string(), spelling);
             prop_assert_eq!(Id::parse(&id.to_string()), Ok(id));
@@ -131,7 +131,7 @@ proptest! {
     }
 
     #[test]
-    fn an_id_survives_json(spelling in "\\PC{1,30}|[0-9]{1,20}") {
+    fn an_id_is_read_back_from_json(spelling in "\\PC{1,30}|[0-9]{1,20}") {
         if let Ok(id) = Id::parse(&spelling) {
             let json = serde_json::to_string(&id).unwrap();
             prop_assert_eq!(serde_json::from_str::<Id>(&json).unwrap(), id);
@@ -139,7 +139,7 @@ proptest! {
     }
 
     #[test]
-    fn every_integer_in_range_survives(integer in 0..=ID_INTEGER_MAX) {
+    fn every_integer_in_range_is_read_back(integer in 0..=ID_INTEGER_MAX) {
         let id = Id::integer(integer).unwrap();
         prop_assert_eq!(Id::parse(&id.to_string()), Ok(id));
     }

@@ -1,4 +1,4 @@
-//! Changes that are in memory and not on disk.
+//! Changes that are in memory but not on disk.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,17 @@ use crate::rows::{self, RowChanges};
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     edges: Vec<EdgeChange>,
-    /// The last word on the names of interned keys: an id, and whether the key has it still. Said
-    /// of every key that was touched: a commit that failed may be in the file all the same.
+    /// Latest change of the name of each interned key: an id, and whether the key still has it.
+    /// Keys that were added and removed again are included, as a failed commit may have reached the
+    /// file.
     names: BTreeMap<Key, (Id, bool)>,
     rows: RowChanges,
     rows_weight: usize,
 }
 
 impl Pending {
-    /// Returns the number of edges, repeated ones too, and what rows weigh in edges.
+    /// Returns the number of changes of edges, including repeated ones, plus the weight of the rows
+    /// in edges.
     pub(crate) const fn edges(&self) -> usize {
         self.edges.len() + self.rows_weight
     }
@@ -54,10 +56,10 @@ impl Pending {
         self.rows_weight += later.rows_weight;
     }
 
-    /// Returns what comes of all changes.
+    /// Returns the net effect of all changes.
     pub(crate) fn net(&self) -> Net {
         let mut last: Vec<EdgeChange> = self.edges.iter().rev().copied().collect();
-        // Stable, so the first of equals is the latest.
+        // The sort is stable, so the first of equals is the latest.
         last.sort_by_key(|edge| (edge.subscriber, edge.subject));
         last.dedup_by_key(|edge| (edge.subscriber, edge.subject));
         let mut net = Net {

@@ -1,7 +1,7 @@
-//! The thread that writes a replica to disk: changes together with their place in the log.
+//! The thread that writes a replica to disk: changes together with their position in the log.
 //!
-//! Owns the store. A commit that fails is tried again, together with what has come since: memory is
-//! ahead of the disk, and the log has it all. Must never let more wait than has a bound.
+//! Owns the store. A commit that fails is retried together with later changes. Memory may be ahead
+//! of the disk, as the log has all changes. Must never let an unbounded number of changes wait.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,23 +12,24 @@ use crate::memory::Memory;
 use crate::store::{LogWrite, Snapshot, Store};
 use crate::sync::{Builder, Condvar, JoinHandle, Mutex};
 
-/// Edges that may wait for the disk before the log is applied no further: some dozens of megabytes.
-/// The log keeps the rest, and the node says that it falls behind.
+/// Maximum number of edges that wait for the disk, some dozens of megabytes. Beyond it the log is
+/// not applied, and the node reports that it falls behind.
 const EDGES_WAITING_MAX: usize = if cfg!(test) { 64 } else { 1 << 20 };
 
-/// Time that changes wait for others to be written with them: what is lost in a crash is read from
-/// the log again, so there is no hurry, and one sync for each entry would be the pace of the log.
+/// Time that changes wait for others to be written with them. Changes lost in a crash are read from
+/// the log again, so they may wait, and with one sync for each entry the disk would limit the rate
+/// of the log.
 const COMMIT_INTERVAL: Duration = Duration::from_millis(if cfg!(test) { 2 } else { 100 });
 
-/// Edges that are written at once, without waiting for others.
+/// Number of edges that are written at once, without waiting for others.
 const EDGES_PER_COMMIT: usize = if cfg!(test) { 32 } else { 65_536 };
 
-/// Time after which a failed disk is tried again.
+/// Time until a failed write is retried.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 type SnapshotDone = Box<dyn FnOnce(Result<Snapshot, GraphError>) + Send>;
 
-/// The way to the thread. Owned by the replica; the thread ends with it.
+/// Handle of the thread. Owned by the replica; dropping it ends the thread.
 pub(super) struct Storage {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -37,30 +38,30 @@ pub(super) struct Storage {
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    /// There is something to do.
+    /// Signalled when there is something to do.
     filled: Condvar,
-    /// Something was written.
+    /// Signalled when changes were written.
     written: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     placed: Pending,
-    /// Where the graph is with these changes; `None` if all is on disk.
+    /// Position in the log after these changes; `None` if all are on disk.
     checkpoint: Option<Checkpoint>,
-    /// Places among them to keep.
+    /// Positions among them to keep.
     kept: Vec<Checkpoint>,
     snapshots: Vec<SnapshotDone>,
     stored: StoredPlace,
-    /// Edges that the thread is writing.
+    /// Number of edges that the thread is writing.
     writing: usize,
-    /// Whether the thread waits for anything to come, and not for more of it.
+    /// Whether the thread waits for work, rather than for more changes to write together.
     is_idle: bool,
     has_ended: bool,
 }
 
 impl State {
-    /// Returns whether the thread need not wait for more.
+    /// Returns whether the thread must write now instead of waiting for more changes.
     const fn is_urgent(&self) -> bool {
         self.has_ended || !self.snapshots.is_empty() || self.placed.edges() >= EDGES_PER_COMMIT
     }
@@ -91,7 +92,7 @@ impl Storage {
         })
     }
 
-    /// Hands changes over. Waits while too many are not on disk.
+    /// Hands changes to the thread. Blocks while too many wait for the disk.
     pub(super) fn place(&self, pending: Pending, checkpoint: Checkpoint, is_kept: bool) {
         let mut state = self.shared.state.lock();
         while state.placed.edges() + state.writing > EDGES_WAITING_MAX && !state.has_ended {
@@ -147,13 +148,13 @@ impl Drop for Storage {
     }
 }
 
-/// What the thread works with.
+/// State of the thread.
 struct Work {
     shared: Arc<Shared>,
     memory: Arc<Memory>,
     store: Store,
     epoch: Box<str>,
-    /// Taken and not written yet, as the disk has failed.
+    /// Changes that were taken but not written yet.
     unwritten: Pending,
     checkpoint: Option<Checkpoint>,
     kept: Vec<Checkpoint>,
@@ -179,7 +180,8 @@ impl Work {
         }
     }
 
-    /// Takes all that waits, and waits for something if there is nothing to do.
+    /// Takes all waiting changes; blocks if there is nothing to do. Returns the requests for
+    /// snapshots and whether the storage has ended.
     fn take(&mut self) -> (Vec<SnapshotDone>, bool) {
         let mut state = self.shared.state.lock();
         while self.checkpoint.is_none()
@@ -202,7 +204,7 @@ impl Work {
         (std::mem::take(&mut state.snapshots), state.has_ended)
     }
 
-    /// Writes what was taken. Returns whether that succeeded.
+    /// Writes the changes that were taken. Returns whether that succeeded.
     fn write(&mut self) -> bool {
         let edges = self.memory.adjacency.counts().0;
         let net = self.unwritten.net();

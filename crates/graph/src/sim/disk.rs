@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::store::Disk;
 
-/// Writes are torn at multiples of this: what disks write whole.
+/// Size of a sector, in bytes, which disks write atomically. Writes are torn between sectors.
 const SECTOR: usize = 512;
 
 /// A simulated disk. Shared by the test and the store.
@@ -19,18 +19,18 @@ pub struct SimDisk(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// What reads see.
+    /// Contents for reads.
     seen: Vec<u8>,
-    /// What a loss of power leaves.
+    /// Contents after a power loss.
     kept: Vec<u8>,
-    /// What was done since the last sync, in order.
+    /// Operations since the last sync, in order.
     since: Vec<Done>,
     /// What syncs that failed should have written.
     unwritten: Vec<Done>,
     syncs: u64,
     writes: u64,
     faults: Faults,
-    /// Whether power is lost: nothing done is kept any more, and all seems well.
+    /// Whether power is lost: later operations are not kept, but succeed.
     frozen: bool,
     /// What the process had done when it was killed, which goes on as if it were not.
     at_kill: Option<AtKill>,
@@ -52,7 +52,7 @@ enum Done {
     SetLen(u64),
 }
 
-/// What goes wrong, and when.
+/// Faults of a disk.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Faults {
     /// Power is lost within this sync, counted from 1.
@@ -264,7 +264,7 @@ fn apply(file: &mut Vec<u8>, done: &Done) {
     }
 }
 
-/// Does a part of what was to be done: each sector of each write or not, as the seed says.
+/// Applies a part of the operations: the seed selects the sectors of each write.
 fn tear(file: &mut Vec<u8>, since: &[Done], mut seed: u64) {
     for done in since {
         match done {

@@ -1,21 +1,22 @@
-//! A block: a run of neighbouring pairs in one value.
+//! A block: a run of consecutive pairs in one value.
 //!
-//! Owns how pairs become bytes. A pair is two keys in one number, the owner above the other end;
-//! within a direction all pairs stand in one ascending sequence, cut into blocks. A block begins
-//! with the owner, as a difference from the owner of the block's own key, and goes on with the
-//! owner's others as differences, a zero, the next owner as a difference, and so on; a first other
-//! is a difference from -1, so that no difference is zero. All numbers are varints: seven bits a
-//! byte, low ones first, the highest bit set in all bytes but the last.
+//! Owns the encoding of pairs. A pair is two keys in one number: the owner in the upper half, the
+//! other end in the lower. In each direction all pairs form one ascending sequence, which is cut
+//! into blocks. A block begins with the owner, as the difference from the owner in the block's own
+//! key. The owner's others follow, each as the difference from the one before, then a zero, then
+//! the next owner as a difference, and so on. The first other is a difference from -1, so that no
+//! difference is zero. All numbers are varints: seven bits a byte, low bits first, the highest bit
+//! set in all bytes but the last.
 
 use crate::key::Key;
 
 /// Owner and other end of one edge, seen in one direction.
 pub(crate) type Pair = u64;
 
-/// The longest block: it fills one page of redb together with its row, 16 bytes.
+/// Maximum size of a block: together with its row, 16 bytes, it fills one page of redb.
 pub(super) const BLOCK_BYTES_MAX: usize = if cfg!(test) { 256 } else { 4096 - 16 };
 
-/// The longest encoding of a pair whose owner is new: a zero and two varints of up to five bytes.
+/// Maximum size of an encoded pair with a new owner: a zero and two varints of up to five bytes.
 const PAIR_BYTES_MAX: usize = 11;
 
 const NO_OTHER: u64 = u64::MAX;
@@ -32,17 +33,17 @@ pub(crate) const fn other(pair: Pair) -> u32 {
     pair as u32
 }
 
-/// Bytes that are not a block. Found in a file whose checksums are right, so a bug, not a fault of
-/// the disk.
+/// Error: the bytes are not a block. The checksums of the file were right, so the cause is a bug
+/// and not the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Malformed;
 
-/// A block in the making. Reused for one block after another.
+/// Encoder of blocks. Reused for one block after another.
 #[derive(Debug, Default)]
 pub(super) struct Packer {
     key: Pair,
     owner: u32,
-    /// The last other; [`NO_OTHER`] before the first.
+    /// Last other; [`NO_OTHER`] before the first.
     last: u64,
     bytes: Vec<u8>,
 }
@@ -64,12 +65,12 @@ impl Packer {
         &self.bytes
     }
 
-    /// Whether one more pair certainly fits into `limit` bytes.
+    /// Returns whether one more pair certainly fits into `limit` bytes.
     pub(super) fn fits(&self, limit: usize) -> bool {
         self.bytes.len() + PAIR_BYTES_MAX <= limit
     }
 
-    /// Appends a pair, which lies above the last and not below the key.
+    /// Appends a pair, which must be above the last and not below the key.
     pub(super) fn push(&mut self, pair: Pair) {
         let (owner, other) = (owner(pair), u64::from(other(pair)));
         if self.bytes.is_empty() {
@@ -103,8 +104,8 @@ pub(super) fn unpack(key: Pair, bytes: &[u8], mut each: impl FnMut(Pair)) -> Res
     })
 }
 
-/// Calls `each` with the owners in the block under `key`, ascending, and the others that it has of
-/// each, ascending and not none. `run` is working memory, of any content.
+/// Calls `each` with every owner in the block under `key`, ascending, and its others in that block,
+/// ascending and at least one. `run` is working memory, with any content.
 pub(super) fn unpack_runs(
     key: Pair,
     bytes: &[u8],
@@ -141,7 +142,8 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Reads one owner's others up to the zero behind them, or to the end; whether it was the end.
+    /// Reads the others of one owner, up to the zero behind them or the end of the block. Returns
+    /// whether it was the end.
     fn run(&mut self, run: &mut Vec<Key>) -> Result<bool, Malformed> {
         run.clear();
         let mut last = NO_OTHER;
@@ -158,11 +160,10 @@ impl Reader<'_> {
         Ok(true)
     }
 
-    /// At most five bytes, 35 bits: what is longer is no difference of two keys.
+    /// Reads a varint of at most five bytes, 35 bits: a longer one is not a difference of two keys.
     fn varint(&mut self) -> Result<u64, Malformed> {
-        // Away from the end without a branch for each byte: lengths of differences are too
-        // irregular for the processor to foresee, and all of a graph is read before a server
-        // serves.
+        // Away from the end, without a branch for each byte: the processor cannot predict the
+        // lengths of differences, and the whole graph is read before a server accepts clients.
         let Some(word) = self.bytes.first_chunk() else {
             return self.last_varint();
         };
@@ -171,7 +172,7 @@ impl Reader<'_> {
         if end == 0 {
             return Err(Malformed);
         }
-        // All bits up to the one that ends it, then without the highest of each byte.
+        // Keeps all bits up to the last byte, without the highest of each byte.
         let word = word & (end ^ (end - 1)) & 0x7f_7f7f_7f7f;
         let word = (word & 0x7f_007f_007f) | ((word & 0x7f00_7f00) >> 1);
         let word = (word & 0x3fff_0000_3fff) | ((word & 0x3fff_0000) >> 2);

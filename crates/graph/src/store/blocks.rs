@@ -1,8 +1,8 @@
 //! One direction of the graph on disk: all its pairs in ascending order, cut into blocks.
 //!
-//! Owns where blocks are cut and joined. A block is stored under a pair that is not above its
-//! first, and all pairs from there to the next block's key belong to it. Must never rewrite a block
-//! that no change falls into, but one neighbour of a block that has become small.
+//! Owns where blocks are split and joined. A block is stored under a key that is not above its
+//! first pair, and all pairs from there to the key of the next block belong to it. Must never
+//! rewrite a block without a change in it, except one neighbour of a block that has become small.
 
 use std::ops::Bound;
 
@@ -13,15 +13,15 @@ use super::error::malformed;
 use super::tables::BlockTable;
 use crate::key::Key;
 
-/// A block that is smaller than this joins its neighbour: a quarter, so that the two together stay
-/// well below the maximum for a while.
+/// Size below which a block is joined with the next one: a quarter of the maximum, so that blocks
+/// are not split and joined in turns.
 const BLOCK_BYTES_MIN: usize = BLOCK_BYTES_MAX / 4;
 
-/// A pair, and whether it shall be there.
+/// A pair, and whether it is to be present.
 pub(super) type Wanted = (Pair, bool);
 
 /// Makes the pairs of `changes`, which ascend, present or absent, and stops after `blocks_max`
-/// blocks; how many changes that took. Those that are as wanted already are no harm.
+/// blocks. Returns the number of changes made. Changes that were made before have no effect.
 pub(super) fn fold(
     table: &mut Table<'_, u64, &'static [u8]>,
     changes: &[Wanted],
@@ -50,12 +50,12 @@ struct Block {
     key: Pair,
     stored: bool,
     pairs: Vec<Pair>,
-    /// The key of the next block.
+    /// Key of the next block.
     end: Option<Pair>,
 }
 
 impl Block {
-    /// The block that `pair` belongs to; a new one if it lies before all blocks.
+    /// Returns the block that `pair` belongs to; a new one if it lies before all blocks.
     fn around(table: &Table<'_, u64, &'static [u8]>, pair: Pair) -> Result<Self, redb::Error> {
         let mut block = Self {
             key: 0,
@@ -101,7 +101,7 @@ impl Block {
             packed = self.pack(BLOCK_BYTES_MAX);
         }
         if packed.len() > 1 {
-            // Cut evenly: a full block beside an almost empty one would be cut again soon.
+            // Split evenly, as a full block beside an almost empty one would soon be split again.
             let bytes: usize = packed.iter().map(|(_, bytes)| bytes.len()).sum();
             packed = self.pack(BLOCK_BYTES_MAX.min(bytes / packed.len() + 64));
         }
@@ -114,7 +114,7 @@ impl Block {
         Ok(())
     }
 
-    /// Takes the next block in.
+    /// Joins the next block to this one.
     fn join(&mut self, table: &mut Table<'_, u64, &'static [u8]>) -> Result<(), redb::Error> {
         let Some(next) = self.end else {
             return Ok(());
@@ -143,8 +143,8 @@ impl Block {
     }
 }
 
-/// Calls `each` with the owners of a direction, ascending, and their others, ascending: with an
-/// owner again where one block ends among its others and the next begins.
+/// Calls `each` with every owner of a direction, ascending, and its others, ascending. If the
+/// others of an owner continue in the next block, `each` is called again with that owner.
 pub(super) fn scan(
     table: &impl ReadableTable<u64, &'static [u8]>,
     mut each: impl FnMut(Key, &[Key]),
@@ -157,10 +157,10 @@ pub(super) fn scan(
     Ok(())
 }
 
-/// What takes pairs one after another.
+/// Function that receives pairs one after another.
 pub(super) type Take<'a> = &'a mut dyn FnMut(Pair) -> Result<(), redb::Error>;
 
-/// Writes a whole direction into an empty table. `feed` gives the pairs, which ascend.
+/// Writes a whole direction into an empty table. `feed` passes the pairs in ascending order.
 pub(super) fn write_all(
     transaction: &redb::WriteTransaction,
     definition: BlockTable,

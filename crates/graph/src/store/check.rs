@@ -1,4 +1,4 @@
-//! Whether a graph on disk agrees with itself: both directions, and names with edges.
+//! Check of the consistency of a graph on disk: of both directions, and of names with edges.
 //!
 //! Must never change anything.
 
@@ -9,24 +9,24 @@ use crate::error::GraphError;
 use crate::id::Id;
 use crate::key::Key;
 
-/// Disagreements that are told one by one; more are counted.
+/// Maximum number of faults that are described; further ones are only counted.
 const TOLD_MAX: usize = 20;
 
-/// Result of a check. Made for the caller.
+/// Result of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Check {
-    /// Edges, as the subscriptions have them.
+    /// Number of edges among the subscriptions.
     pub edges: u64,
-    /// Ids that are interned.
+    /// Number of interned ids.
     pub names: u64,
-    /// Disagreements.
+    /// Number of faults.
     pub faults: u64,
-    /// The first of them, each a sentence.
+    /// Descriptions of the first faults, each a sentence.
     pub told: Vec<String>,
 }
 
 impl Check {
-    /// Whether everything agrees.
+    /// Returns whether there is no fault.
     pub const fn is_sound(&self) -> bool {
         self.faults == 0
     }
@@ -40,19 +40,19 @@ impl Check {
 }
 
 impl Snapshot {
-    /// Holds both directions against each other, and names against edges. Takes eight bytes of
-    /// memory an edge.
+    /// Compares both directions with each other, and names with edges. Takes eight bytes of memory
+    /// for each edge.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read, or a block or a row of it makes no sense.
+    /// When the file cannot be read, or has a malformed block or row.
     pub fn check(&self) -> Result<Check, GraphError> {
         let names = self.names()?;
         let mut check = Check {
             names: names.len() as u64,
             ..Check::default()
         };
-        check.names_apart(&names);
+        check.check_unique_names(&names);
         let mut named = Named::new(&names);
 
         let mut back = Vec::new();
@@ -91,7 +91,7 @@ impl Snapshot {
 }
 
 impl Check {
-    /// Walks over one direction, whose pairs have to ascend and lead from one id to another.
+    /// Walks over one direction and checks that its pairs ascend and that each connects two ids.
     fn ascending(
         &mut self,
         pairs: &mut Pairs<'_>,
@@ -112,8 +112,8 @@ impl Check {
         Ok(())
     }
 
-    /// No two keys mean the same id.
-    fn names_apart(&mut self, names: &[(Key, Id)]) {
+    /// Checks that no two keys have the same id.
+    fn check_unique_names(&mut self, names: &[(Key, Id)]) {
         let mut ids: Vec<&Id> = names.iter().map(|(_, id)| id).collect();
         ids.sort_unstable();
         for twice in ids.windows(2).filter(|pair| pair[0] == pair[1]) {
@@ -122,9 +122,9 @@ impl Check {
     }
 }
 
-/// Which interned keys edges have met.
+/// Interned keys, and which of them have edges.
 struct Named {
-    /// Ascending, with whether an edge has it.
+    /// Keys with a name, ascending, and whether each has an edge.
     keys: Vec<(u32, bool)>,
     nameless: Vec<u32>,
 }

@@ -1,6 +1,6 @@
-//! A graph written anew: in the place of the old file, or as a copy to keep or to compare.
+//! Copies of a graph: to replace the old file, to keep, or to compare.
 //!
-//! Must never leave half a file under the name of the copy.
+//! Must never leave an incomplete file under the name of the copy.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,12 +15,13 @@ use crate::adjacency::Direction;
 use crate::error::GraphError;
 
 impl Snapshot {
-    /// Writes the graph to a new file at `path`, which a data directory can have as its
-    /// `graph.redb`. The file is on disk, whole, when this returns.
+    /// Writes the graph to a new file at `path`, which can be used as `graph.redb` in a data
+    /// directory. When this returns, the whole file is on disk.
     ///
     /// # Errors
     ///
-    /// When there is a file at `path` already, or one of both cannot be read or written.
+    /// When there is a file at `path` already, the graph cannot be read, or the copy cannot be
+    /// written.
     pub fn copy_to(&self, path: &Path) -> Result<(), OpenError> {
         let unfinished = unfinished(path);
         let written = is_free(path)
@@ -35,22 +36,22 @@ impl Snapshot {
 }
 
 impl Directory {
-    /// Writes the graph anew without the room that changes have left behind, and puts it in the
-    /// place of the old file, whole or not at all.
+    /// Writes the graph to a new file without the free space of the old one, and replaces the old
+    /// file atomically.
     ///
     /// # Errors
     ///
-    /// When there is no graph, or it cannot be read or written.
+    /// When there is no graph, it cannot be read, or the new file cannot be written.
     pub fn compact(&self) -> Result<(), OpenError> {
         self.replace(&self.snapshot()?)
     }
 
-    /// Writes a copy of the graph, with the places in a log that the snapshot has, to a file that
-    /// goes away when it is closed.
+    /// Writes a copy of the graph, with the positions in a log that the snapshot has, to a file
+    /// that is deleted when it is closed.
     ///
     /// # Errors
     ///
-    /// When one of both cannot be read or written.
+    /// When the graph cannot be read or the copy cannot be written.
     pub fn copy(&self, snapshot: &Snapshot) -> Result<File, OpenError> {
         let path = self.passing();
         let refuse = |refusal: Refusal| refusal.of(path.clone());
@@ -61,11 +62,11 @@ impl Directory {
 }
 
 impl Directory {
-    /// Writes a copy that comes from elsewhere to a file that goes away with the snapshot.
+    /// Reads a copy from elsewhere into a file that is deleted when the snapshot is dropped.
     ///
     /// # Errors
     ///
-    /// When the copy cannot be read or written, or is no graph.
+    /// When the copy cannot be read or written, or is not a graph.
     pub fn receive(&self, copy: &mut impl io::Read) -> Result<Snapshot, OpenError> {
         let path = self.passing();
         let received = (|| {
@@ -83,7 +84,7 @@ impl Directory {
 
 impl Snapshot {
     /// Returns whether another snapshot has the same ids under the same keys, the same edges in
-    /// both directions and the same places in a log.
+    /// both directions and the same positions in a log.
     ///
     /// # Errors
     ///

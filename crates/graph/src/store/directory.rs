@@ -1,6 +1,6 @@
-//! The data directory: one process has it at a time, and its graph is replaced as a whole or not.
+//! The data directory: locked by one process at a time. Its graph is replaced atomically.
 //!
-//! Owns the names of its files. Must never leave a name without a whole file behind it.
+//! Owns the names of its files. Must never leave an incomplete file under the name of the graph.
 
 use std::fs::{self, File};
 use std::io;
@@ -23,40 +23,40 @@ use crate::key::Key;
 use crate::replica::LogPlaces;
 use crate::rows::Rows;
 
-/// The graph.
+/// File of the graph.
 const GRAPH: &str = "graph.redb";
 
-/// A graph in the making. Worth nothing unless its maker is at work.
+/// File of a graph that is being written. Of no use unless a process is writing it.
 const UNFINISHED: &str = "graph.redb.new";
 
-/// Copy that is being sent to a caller.
+/// File of a temporary copy.
 const PASSING: &str = "graph.redb.copy";
 
-/// Memory for pages of a file in the making; what is beyond goes to disk meanwhile.
+/// Memory for pages of a file that is being written; further pages are written to disk early.
 const BUILD_CACHE_BYTES: usize = 64 << 20;
 
-/// A data directory that this process has. Given back when dropped.
+/// A locked data directory. Unlocked when dropped.
 #[derive(Debug)]
 pub struct Directory {
     lock: DirectoryLock,
 }
 
-/// All that is in a graph, asked for in the order in which it is written.
+/// Contents of a graph. The methods are called in the order in which a file is written.
 pub(crate) trait Contents {
-    /// Interned keys that have an edge, ascending, and their ids.
+    /// Returns the interned keys that have an edge, ascending, and their ids.
     fn names(&mut self) -> Result<Vec<(Key, Id)>, redb::Error>;
 
-    /// Places in a replicated log, if the graph has any.
+    /// Returns the positions in a replicated log, if the graph has any.
     fn log(&self) -> Option<InLog> {
         None
     }
 
-    /// Rows of other crates.
+    /// Returns the rows of other crates.
     fn rows(&mut self) -> Result<Rows, redb::Error> {
         Ok(Rows::new())
     }
 
-    /// Calls `each` with every pair of a direction, ascending, each once.
+    /// Calls `each` once with every pair of a direction, ascending.
     fn pairs(
         &mut self,
         direction: Direction,
@@ -81,7 +81,7 @@ impl Contents for Nothing {
     }
 }
 
-/// A copy, without what the file holds in vain.
+/// A copy without the free space of the file.
 impl Contents for &Snapshot {
     fn log(&self) -> Option<InLog> {
         self.in_log().cloned()
@@ -109,12 +109,12 @@ impl Contents for &Snapshot {
 }
 
 impl Directory {
-    /// Takes the directory, which is made if it is not there, and made private if it was not.
+    /// Locks the directory, which is created if missing, and makes it private.
     ///
     /// # Errors
     ///
-    /// When it cannot be made, when another process has it, or when it has other files and other
-    /// users may use it.
+    /// When the directory cannot be created, when another process has locked it, or when it
+    /// contains other files and other users have access to it.
     pub fn lock(path: &Path) -> Result<Self, OpenError> {
         let failed = |error| OpenError::Directory {
             path: path.to_owned(),
@@ -137,22 +137,22 @@ impl Directory {
         Ok(directory)
     }
 
-    /// The file that the graph is in.
+    /// Returns the path of the graph's file.
     pub fn file(&self) -> PathBuf {
         self.path().join(GRAPH)
     }
 
-    /// The path of the directory.
+    /// Returns the path of the directory.
     pub(super) fn path(&self) -> &Path {
         self.lock.path()
     }
 
-    /// Path of a copy that is not kept.
+    /// Returns the path of a temporary copy.
     pub(super) fn passing(&self) -> PathBuf {
         self.path().join(PASSING)
     }
 
-    /// Whether there is a graph.
+    /// Returns whether there is a graph.
     ///
     /// # Errors
     ///
@@ -161,11 +161,11 @@ impl Directory {
         self.file().try_exists().map_err(|error| self.failed(error))
     }
 
-    /// The graph as it is. The directory stays taken for as long as the caller keeps it.
+    /// Returns a snapshot of the graph. Keep the directory locked as long as the snapshot is used.
     ///
     /// # Errors
     ///
-    /// When there is no graph, or none that this program can read.
+    /// When there is no graph, or this program cannot read it.
     pub fn snapshot(&self) -> Result<Snapshot, OpenError> {
         if !self.has_graph()? {
             return Err(OpenError::Missing { file: self.file() });
@@ -176,47 +176,46 @@ impl Directory {
         Snapshot::owning(database).map_err(|error| refuse(error.into()))
     }
 
-    /// The graph's file, opened; an empty graph is made first if there is none.
+    /// Opens the graph's file; first writes an empty graph if there is none.
     pub(crate) fn disk(&self) -> Result<Arc<dyn Disk>, OpenError> {
         if !self.has_graph()? {
             self.replace(Nothing)?;
         }
         let file = datadir::open(&self.file()).map_err(|error| self.failed(error))?;
-        // All of it is about to be read, page by page in the order of its trees: a disk is quicker
-        // in the order of the file. Only a hint, so no matter if it is not taken.
+        // The whole file is about to be read, page by page in the order of its trees, but a disk is
+        // faster in the order of the file. This is only a hint, so its result does not matter.
         let _ = fadvise(&file, 0, None, Advice::WillNeed);
         Ok(Arc::new(file))
     }
 
-    /// Puts a new graph in the place of the old one, whole or not at all.
+    /// Replaces the graph atomically with a new one.
     pub(crate) fn replace(&self, contents: impl Contents) -> Result<(), OpenError> {
         let unfinished = self.path().join(UNFINISHED);
         let written = write(&unfinished, contents)
             .and_then(|()| Ok(fs::rename(&unfinished, self.file())?))
             .and_then(|()| Ok(File::open(self.path())?.sync_all()?));
         written.map_err(|refusal| {
-            // What is left of it says nothing; if it stays, the next to come removes it.
+            // If the rest of the file cannot be removed, the next lock removes it.
             let _ = fs::remove_file(&unfinished);
             refusal.of(unfinished)
         })
     }
 
-    /// Puts a copy of a graph that comes from elsewhere in the place of the old one. It is checked
-    /// first.
+    /// Replaces the graph with a copy from elsewhere, after checking the copy.
     ///
     /// # Errors
     ///
-    /// When it cannot be read or written, or is no graph. The old one is as it was.
+    /// When the copy cannot be read or written, or is not a graph. The old graph is not changed.
     pub fn install(&self, copy: &mut impl io::Read) -> Result<(), OpenError> {
         self.install_checked(copy, |_| Ok(()))
     }
 
-    /// Does the same with a copy that must have exactly these places in a replicated log. An
-    /// earlier place that is the last one as well counts once.
+    /// Replaces the graph like [`install`](Self::install), with a copy that must have exactly these
+    /// positions in a replicated log. An earlier position that equals the last one is ignored.
     ///
     /// # Errors
     ///
-    /// Those of [`install`](Self::install), and when it has other places.
+    /// Those of [`install`](Self::install), and when the copy has other positions.
     pub fn install_at(
         &self,
         copy: &mut impl io::Read,
@@ -256,8 +255,8 @@ impl Directory {
     }
 }
 
-/// Checks that a graph has exactly these places. An earlier one that is the last one as well counts
-/// once.
+/// Checks that a graph has exactly these positions. An earlier one that equals the last one is
+/// ignored.
 pub(super) fn check_places(
     mut found: Option<LogPlaces>,
     expected: &LogPlaces,
@@ -268,7 +267,7 @@ pub(super) fn check_places(
     if found.as_ref() == Some(expected) {
         return Ok(());
     }
-    let why = "its place in the log is not the one that its description has";
+    let why = "its position in the log differs from the one in its description";
     Err(Refusal::Torn(why.to_owned()))
 }
 
@@ -304,7 +303,7 @@ pub(crate) fn fill(disk: Arc<dyn Disk>, mut contents: impl Contents) -> Result<(
         log::write(&transaction, places.as_write())?;
     }
     transaction.commit()?;
-    // Gives back what the file has grown too far.
+    // Frees the space by which the file has grown too far.
     database.compact()?;
     Ok(())
 }

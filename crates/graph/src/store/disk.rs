@@ -1,7 +1,7 @@
-//! The disk under redb: the few calls it needs of a file, so that a test can put a failing one in
-//! its place, and the bookkeeping around a failed sync.
+//! The disk under redb: the few operations that it needs of a file, so that a test can use a
+//! failing one instead, and the recovery after a failed sync.
 //!
-//! Must never say that something is durable which a sync before failed to write.
+//! Must never report data as durable that an earlier sync failed to write.
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -16,22 +16,22 @@ use rustix::io::Errno;
 
 use super::error::StoreError;
 
-/// Room that there has to be before writing is tried again after a failure.
+/// Free space required before writes are retried after a failure, in bytes.
 const ROOM_BYTES: u64 = 1 << 20;
 
-/// A file, or something in a file's place. Calls come from one thread at a time but for reads.
+/// A file, or a substitute in memory. All calls except reads come from one thread at a time.
 pub(crate) trait Disk: Debug + Send + Sync + 'static {
-    /// Bytes in the file.
+    /// Returns the size of the file, in bytes.
     fn len(&self) -> io::Result<u64>;
-    /// Fills `out` from `offset` on.
+    /// Fills `out` with the bytes from `offset` on.
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
-    /// Cuts or lengthens the file; what is new reads as zeros.
+    /// Truncates or extends the file; new bytes are zero.
     fn set_len(&self, len: u64) -> io::Result<()>;
     /// Writes `data` from `offset` on.
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()>;
-    /// Returns when all that was written will survive a loss of power.
+    /// Returns when all written data will survive a power loss.
     fn sync(&self) -> io::Result<()>;
-    /// Whether the file system could take another `bytes`.
+    /// Succeeds if the file system has room for another `bytes` bytes.
     fn has_room(&self, bytes: u64) -> io::Result<()>;
 }
 
@@ -56,20 +56,20 @@ impl Disk for File {
         self.sync_data()
     }
 
-    /// Takes room behind the end of the file and gives it back.
+    /// Allocates space behind the end of the file and frees it again.
     fn has_room(&self, bytes: u64) -> io::Result<()> {
         let len = Disk::len(self)?;
         match fallocate(self, FallocateFlags::KEEP_SIZE, len, bytes) {
             Ok(()) => Self::set_len(self, len),
-            // The file system cannot say; the next write will.
+            // The file system does not support this; the next write will show.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-/// A disk, what was written to it since the last sync, and what it said last. Lives as long as the
-/// graph, longer than each database on it.
+/// A disk, the ranges written since the last sync, and the last error. Lives as long as the graph,
+/// longer than each database on it.
 #[derive(Debug)]
 pub(crate) struct Tracked {
     disk: Arc<dyn Disk>,
@@ -79,9 +79,9 @@ pub(crate) struct Tracked {
 
 #[derive(Debug, Default)]
 struct Unsynced {
-    /// Offset and length of what was written since the last sync that succeeded.
+    /// Offset and length of each write since the last successful sync.
     ranges: Vec<(u64, usize)>,
-    /// Whether a sync has failed since.
+    /// Whether a sync has failed since then.
     failed: bool,
 }
 
@@ -94,7 +94,8 @@ impl Tracked {
         }
     }
 
-    /// Why an operation of redb failed: what the disk said, rather than what redb makes of it.
+    /// Returns why an operation of redb failed: the error of the disk if there is one, as it says
+    /// more than the error of redb.
     pub(super) fn explain(&self, error: impl ToString) -> StoreError {
         let said = self.last_error.lock().take();
         said.unwrap_or_else(|| StoreError::other(&error.to_string()))
@@ -105,9 +106,9 @@ impl Tracked {
         room.map_err(|error| StoreError::of_io(&error))
     }
 
-    /// After a failed sync Linux takes the pages that it could not write for clean: they are read
-    /// back from memory, are not on disk, and no later sync will write them. So they are written
-    /// again first.
+    /// Syncs the disk. After a failed sync Linux marks the pages that it could not write as clean:
+    /// reads return them from memory, but they are not on disk and no later sync writes them. So
+    /// they are written again first.
     fn sync(&self) -> io::Result<()> {
         let mut unsynced = self.unsynced.lock();
         if unsynced.failed {
@@ -127,35 +128,35 @@ impl Tracked {
         synced
     }
 
-    fn note<T>(&self, result: io::Result<T>) -> io::Result<T> {
+    fn record_error<T>(&self, result: io::Result<T>) -> io::Result<T> {
         result.inspect_err(|error| *self.last_error.lock() = Some(StoreError::of_io(error)))
     }
 }
 
-/// The disk as redb takes it. Owned by one database.
+/// The disk in the form that redb needs. Owned by one database.
 #[derive(Debug)]
 pub(super) struct Backend(pub(super) Arc<Tracked>);
 
 impl StorageBackend for Backend {
     fn len(&self) -> io::Result<u64> {
-        self.0.note(self.0.disk.len())
+        self.0.record_error(self.0.disk.len())
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.note(self.0.disk.read(offset, out))
+        self.0.record_error(self.0.disk.read(offset, out))
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.note(self.0.disk.set_len(len))
+        self.0.record_error(self.0.disk.set_len(len))
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.0.note(self.0.sync())
+        self.0.record_error(self.0.sync())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let range = (offset, data.len());
         self.0.unsynced.lock().ranges.push(range);
-        self.0.note(self.0.disk.write(offset, data))
+        self.0.record_error(self.0.disk.write(offset, data))
     }
 }

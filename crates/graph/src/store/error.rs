@@ -1,4 +1,4 @@
-//! Why a graph on disk cannot be opened, read or written, in sentences that say what to do.
+//! Errors of opening, reading and writing a graph on disk, as sentences that say what to do.
 
 use std::error::Error;
 use std::fmt;
@@ -11,67 +11,67 @@ use redb::StorageError;
 use super::block::Malformed;
 use crate::error::GraphError;
 
-/// Reason why a data directory was refused. Nothing in it was changed.
+/// Reason why a data directory cannot be used. Nothing in it was changed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The directory cannot be made or used.
+    /// The directory cannot be created or used.
     Directory {
         /// The directory.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         error: io::Error,
     },
-    /// Another process has the directory.
+    /// Another process has locked the directory.
     InUse {
         /// The directory.
         path: PathBuf,
-        /// Its process id, if it is known.
+        /// Pid of that process, if known.
         process: Option<String>,
     },
     /// There is no graph in the directory.
     Missing {
-        /// The file that is not there.
+        /// The missing file.
         file: PathBuf,
     },
-    /// The file is none of ours.
+    /// The file is not a graph of Encke.
     Foreign {
         /// The file.
         file: PathBuf,
     },
-    /// The file is of a version that this program does not know.
+    /// The file has a format that this program does not know.
     Newer {
         /// The file.
         file: PathBuf,
-        /// Its format.
+        /// Number of the format.
         format: u64,
     },
-    /// The file is ours, and damaged.
+    /// The file is a graph of Encke, but damaged.
     Torn {
         /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// What is damaged.
         why: String,
     },
-    /// The graph has edges, and no place in a cluster's log.
+    /// The graph has edges, but no position in the log of a cluster.
     NoPlace {
         /// The file.
         file: PathBuf,
     },
-    /// The graph is of another cluster.
+    /// The graph belongs to another cluster.
     OtherLog {
         /// The file.
         file: PathBuf,
-        /// Name of the log that it follows.
+        /// Epoch of the log that the graph follows.
         found: Box<str>,
-        /// Name of the log that it should follow.
+        /// Epoch of the log of this cluster.
         expected: Box<str>,
     },
-    /// The disk failed.
+    /// The file cannot be read or written.
     Disk {
         /// The file.
         file: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         why: String,
     },
 }
@@ -120,9 +120,9 @@ impl fmt::Display for OpenError {
             ),
             Self::NoPlace { file } => write!(
                 f,
-                "{} has subscriptions that are not of a cluster; to start the cluster with them, \
-                 run `encke cluster import`, and give each node an empty directory; to join the \
-                 cluster without them, choose another directory with --data",
+                "{} has subscriptions that do not come from a cluster; to start the cluster with \
+                 them, run `encke cluster import` and give each node an empty directory; to join \
+                 the cluster without them, choose another directory with --data",
                 file.display()
             ),
             Self::OtherLog {
@@ -131,9 +131,9 @@ impl fmt::Display for OpenError {
                 expected,
             } => write!(
                 f,
-                "{} is of the cluster whose log has the epoch {found}, and this cluster's log has \
-                 the epoch {expected}; choose another directory with --data, or, if the log was \
-                 made anew, start it with this graph by `encke cluster import`",
+                "{} belongs to the cluster whose log has the epoch {found}, but the log of this \
+                 cluster has the epoch {expected}; choose another directory with --data or, if \
+                 the log was created again, fill it from this graph with `encke cluster import`",
                 file.display()
             ),
             Self::Disk { file, why } => write!(
@@ -154,7 +154,7 @@ impl Error for OpenError {
     }
 }
 
-/// What is wrong with a file, before its name is known.
+/// Reason why a file is refused, without its name.
 #[derive(Debug)]
 pub(crate) enum Refusal {
     Foreign,
@@ -206,7 +206,7 @@ impl<E: Into<redb::Error>> From<E> for Refusal {
     }
 }
 
-/// Why a change is not on disk. Given to everyone whose change was in the commit.
+/// Reason why a commit failed. Passed to every caller with a change in the commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StoreError {
     pub(crate) full: bool,

@@ -1,7 +1,7 @@
-//! A graph as an edge list: sorted, so that two exports can be compared line by line.
+//! Export of a graph as an edge list, sorted so that two exports can be compared line by line.
 //!
 //! Integers come before text and ascend as numbers; text ascends by its bytes. So the list depends
-//! on the edges alone, not on the keys that ids happen to have.
+//! only on the edges, not on the keys of the ids.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,16 +14,16 @@ use crate::error::GraphError;
 use crate::id::Id;
 use crate::key::{INTERNED_FROM, Key};
 
-/// How edges are written.
+/// Format of an edge list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListFormat {
-    /// `subscriber subject` a line. Ids must be words.
+    /// One `subscriber subject` a line. Ids must be words.
     Words,
-    /// `{"subscriber":…,"subject":…}` a line, for any ids.
+    /// One `{"subscriber":…,"subject":…}` a line, for any ids.
     Json,
 }
 
-/// Why an edge list was not written to its end.
+/// Reason why an edge list is incomplete.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ExportError {
@@ -31,8 +31,8 @@ pub enum ExportError {
     Graph(GraphError),
     /// The list cannot be written.
     Write(io::Error),
-    /// An id has blanks or begins like a comment, which a list of words cannot tell. Nothing was
-    /// written.
+    /// An id has a space or begins like a comment, so a list of words cannot express it. Nothing
+    /// was written.
     NotAWord(Id),
 }
 
@@ -54,8 +54,9 @@ impl fmt::Display for ExportError {
 impl std::error::Error for ExportError {}
 
 impl Snapshot {
-    /// Writes all edges to `out`, sorted; how many. `tell` is called now and then with how many are
-    /// written so far. Takes eight bytes of memory for each edge of an interned id.
+    /// Writes all edges to `out`, sorted, and returns their number. Calls `progress` now and then
+    /// with the number written so far. Takes eight bytes of memory for each edge of an interned
+    /// subscriber.
     ///
     /// # Errors
     ///
@@ -64,7 +65,7 @@ impl Snapshot {
         &self,
         format: ListFormat,
         out: &mut impl Write,
-        mut tell: impl FnMut(u64),
+        mut progress: impl FnMut(u64),
     ) -> Result<u64, ExportError> {
         let names = Names::new(self.names().map_err(ExportError::Graph)?);
         if format == ListFormat::Words {
@@ -77,7 +78,7 @@ impl Snapshot {
             written: 0,
             line: Vec::new(),
         };
-        // Subscribers that are their own key come in order; the others are ranked first.
+        // Subscribers that are their own key come in order; interned ones are sorted by rank first.
         let mut later = Vec::new();
         let mut group = Vec::new();
         let mut pairs = (self.pairs(Direction::Subscriptions)).map_err(ExportError::Graph)?;
@@ -91,7 +92,7 @@ impl Snapshot {
                 group.sort_unstable();
                 list.write(&group).map_err(ExportError::Write)?;
                 group.clear();
-                tell(list.written);
+                progress(list.written);
             }
             match next {
                 None => break,
@@ -103,17 +104,18 @@ impl Snapshot {
         }
         later.sort_unstable();
         list.write(&later).map_err(ExportError::Write)?;
-        tell(list.written);
+        progress(list.written);
         list.out.flush().map_err(ExportError::Write)?;
         Ok(list.written)
     }
 }
 
-/// Interned ids in the order of the list. A rank is an own key, or 2^31 and the place among them.
+/// Interned ids in the order of the list. The rank of an interned id is 2^31 plus its index; other
+/// ids have their own key as rank.
 struct Names {
-    /// Ascending by key: its number and its rank.
+    /// Number and rank of each key, ascending by number.
     ranks: Vec<(u32, u32)>,
-    /// By rank.
+    /// Ids by rank.
     ids: Vec<Id>,
 }
 
@@ -135,7 +137,7 @@ impl Names {
     fn all_are_words(&self) -> Result<(), ExportError> {
         let is_word = |id: &&Id| match id {
             Id::Integer(_) => true,
-            // The one blank that an id can have and that ends a word.
+            // Of the characters that end a word, an id can only have the space.
             Id::Text(text) => !text.starts_with('#') && !text.contains(' '),
         };
         match self.ids.iter().find(|id| !is_word(id)) {
@@ -147,7 +149,7 @@ impl Names {
     fn rank(&self, number: u32) -> u32 {
         match self.ranks.binary_search_by_key(&number, |&(key, _)| key) {
             Ok(at) => self.ranks[at].1,
-            // An own key, or one whose name is missing: a check tells of it.
+            // Its own key, or one whose name is missing, which a check reports.
             Err(_) => number,
         }
     }
@@ -163,7 +165,7 @@ impl Names {
     }
 }
 
-/// The list under way.
+/// Writer of a list.
 struct List<'a, W> {
     names: &'a Names,
     format: ListFormat,

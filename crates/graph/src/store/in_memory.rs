@@ -1,4 +1,4 @@
-//! A copy of a graph that is read in memory, for a node without a directory.
+//! Loading of a copy of a graph that is in memory, for a node without a directory.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::memory::Memory;
 use crate::replica::LogPlaces;
 use redb::ReadableDatabase;
 
-/// What stands for the path of the copy in errors.
+/// Name of the copy in errors, instead of a path.
 const NAME: &str = "a copy in memory";
 
 /// File in memory.
@@ -62,12 +62,12 @@ impl Disk for MemoryFile {
     }
 }
 
-/// Reads a copy of a graph that must have exactly these places in a replicated log, and loads it.
-/// The copy is in memory meanwhile.
+/// Loads a copy of a graph, which must have exactly these positions in a replicated log. The whole
+/// copy is in memory until it is loaded.
 ///
 /// # Errors
 ///
-/// When it cannot be read, is no graph, or has other places.
+/// When the copy cannot be read, is not a graph, or has other positions.
 pub(crate) fn load(
     copy: &mut impl io::Read,
     places: &LogPlaces,

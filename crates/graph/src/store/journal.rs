@@ -1,9 +1,9 @@
-//! The journal: the edges of each commit that are not in the blocks yet, a row a commit.
+//! The journal: changed edges that are not in the blocks yet, one row for each commit.
 //!
-//! A commit appends one row, so it costs the disk a few pages however far apart its edges lie. A
-//! row is a sequence of edges of nine bytes: 1 or 0 for present or absent, then the keys of
-//! subscriber and subject in little-endian order. Must never drop a row before both directions of
-//! its edges are in the blocks.
+//! A commit appends one row, so it writes a few pages however far apart its edges are. A row is a
+//! sequence of edges of nine bytes: 1 or 0 for present or absent, then the keys of subscriber and
+//! subject in little-endian order. Must never drop a row before both directions of its edges are in
+//! the blocks.
 
 use redb::{ReadTransaction, ReadableTable, TableDefinition, WriteTransaction};
 
@@ -14,10 +14,10 @@ use crate::key::Key;
 
 const JOURNAL: TableDefinition<'static, u64, &'static [u8]> = TableDefinition::new("journal");
 
-/// Bytes of one edge.
+/// Size of one edge, in bytes.
 const ENTRY_BYTES: usize = 9;
 
-/// One edge of the journal: subscriber and subject, and whether it is there.
+/// One edge of the journal: subscriber and subject, and whether it is present.
 pub(super) type Entry = (Pair, bool);
 
 pub(super) const fn entry(change: &EdgeChange) -> Entry {
@@ -29,7 +29,7 @@ pub(super) const fn entry(change: &EdgeChange) -> Entry {
     (pair(subscriber.number(), subject.number()), present)
 }
 
-/// Makes the table.
+/// Creates the table.
 pub(super) fn create(transaction: &WriteTransaction) -> Result<(), redb::Error> {
     transaction.open_table(JOURNAL)?;
     Ok(())
@@ -51,8 +51,8 @@ pub(super) fn append(
     Ok(())
 }
 
-/// Takes a row out; whether it was there.
-pub(super) fn take_back(transaction: &WriteTransaction, row: u64) -> Result<bool, redb::Error> {
+/// Removes a row. Returns whether it was there.
+pub(super) fn remove(transaction: &WriteTransaction, row: u64) -> Result<bool, redb::Error> {
     Ok(transaction.open_table(JOURNAL)?.remove(row)?.is_some())
 }
 
@@ -76,16 +76,16 @@ pub(super) fn read(
     Ok(())
 }
 
-/// The last word on each edge, ascending by subscriber and subject.
-pub(super) fn last_words(transaction: &ReadTransaction) -> Result<Vec<Entry>, redb::Error> {
+/// Returns the latest entry of each edge, ascending by subscriber and subject.
+pub(super) fn latest_entries(transaction: &ReadTransaction) -> Result<Vec<Entry>, redb::Error> {
     let mut entries = Vec::new();
     read(transaction, |_, row| entries.extend(row))?;
-    Ok(last_of_each(entries))
+    Ok(keep_latest(entries))
 }
 
-/// Sorts entries by pair and keeps the last of each.
-pub(super) fn last_of_each(mut entries: Vec<Entry>) -> Vec<Entry> {
-    // Stable, so the last of equals is the latest; `dedup` keeps the first, hence reversed.
+/// Sorts entries by pair and keeps only the latest of each.
+pub(super) fn keep_latest(mut entries: Vec<Entry>) -> Vec<Entry> {
+    // The sort is stable and `dedup` keeps the first of equals, so the latest must come first.
     entries.reverse();
     entries.sort_by_key(|&(pair, _)| pair);
     entries.dedup_by_key(|&mut (pair, _)| pair);

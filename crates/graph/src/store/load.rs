@@ -1,6 +1,7 @@
-//! From the file into memory: both directions side by side, then the journal, then the names.
+//! Loading of a graph from its file into memory: both directions in parallel, then the journal,
+//! then the names.
 //!
-//! Must never let a graph through whose directions differ or whose keys have no name.
+//! Must never accept a graph whose directions differ or that has interned keys without a name.
 
 use std::thread;
 
@@ -24,7 +25,7 @@ pub(super) fn load(database: &Database) -> Result<Memory, Refusal> {
     });
     subscriptions?;
     subscribers?;
-    // A sweep may have put a row's edges into the blocks of one direction and not of the other.
+    // A sweep may have put the edges of a row into the blocks of only one direction.
     journal::read(&there, |_, entries| {
         for (edge, present) in entries {
             let (from, to) = (Key::from_number(owner(edge)), Key::from_number(other(edge)));
@@ -34,8 +35,8 @@ pub(super) fn load(database: &Database) -> Result<Memory, Refusal> {
     let (subscriptions, subscribers) = memory.adjacency.count_again();
     if subscriptions != subscribers {
         return Err(Refusal::Torn(format!(
-            "it has {subscriptions} subscriptions and {subscribers} subscribers, which should be \
-             as many"
+            "it has {subscriptions} subscriptions and {subscribers} subscribers, but the numbers \
+             should be equal"
         )));
     }
     name(&there, &memory)?;

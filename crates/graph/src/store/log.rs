@@ -1,6 +1,6 @@
-//! The place of a graph in a replicated log, and earlier places.
+//! The position of a graph in a replicated log, and earlier positions.
 //!
-//! Must never be written but in the transaction that has the changes up to that place.
+//! Must only be written in the transaction that has the changes up to that position.
 
 use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata, TableDefinition, TableError};
 use redb::{StorageError, WriteTransaction};
@@ -10,30 +10,29 @@ use crate::replica::{Checkpoint, LogPlaces};
 /// Rows `epoch`, `sequence` and `table`.
 const LOG: TableDefinition<'static, &'static str, &'static [u8]> = TableDefinition::new("log");
 
-/// Earlier places: the sequence, and the table of the writers.
+/// Earlier positions: the sequence number, and the table of the writers.
 const CHECKPOINTS: TableDefinition<'static, u64, &'static [u8]> =
     TableDefinition::new("checkpoints");
 
-/// Earlier places that are kept. The oldest are dropped.
+/// Maximum number of earlier positions; the oldest are dropped.
 pub(super) const CHECKPOINTS_MAX: u64 = if cfg!(test) { 4 } else { 32 };
 
-/// What a commit says about the log.
+/// Positions that are written with a commit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LogWrite<'a> {
-    /// Name of the log.
+    /// Epoch of the log.
     pub(crate) epoch: &'a str,
-    /// Place of the graph with this commit.
+    /// Position of the graph after this commit.
     pub(crate) last: &'a Checkpoint,
-    /// Places to keep, ascending.
+    /// Positions to keep, ascending.
     pub(crate) kept: &'a [Checkpoint],
 }
 
-/// A graph that follows a log, as a file has it.
+/// State of a graph that follows a log, as stored in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct InLog {
     pub(crate) places: LogPlaces,
-    /// Whether the rows of the state that nodes share are those of the last place. Files of an
-    /// older format have none.
+    /// Whether the file has the rows of the last position. Files of an older format do not.
     pub(crate) has_rows: bool,
 }
 
@@ -47,7 +46,7 @@ impl LogPlaces {
     }
 }
 
-/// Writes the place of the graph after a commit.
+/// Writes the position of the graph after a commit.
 pub(super) fn write(
     transaction: &WriteTransaction,
     LogWrite { epoch, last, kept }: LogWrite<'_>,
@@ -68,14 +67,15 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Removes all places: the graph is changed without the log from now on.
+/// Removes all positions, as the graph is changed without the log from now on.
 pub(super) fn clear(transaction: &WriteTransaction) -> Result<(), redb::Error> {
     transaction.delete_table(LOG)?;
     transaction.delete_table(CHECKPOINTS)?;
     Ok(())
 }
 
-/// Reads all places, and whether there are rows for them; `None` if the graph follows no log.
+/// Reads all positions, and whether there are rows for the last; `None` if the graph follows no
+/// log.
 pub(super) fn read_with_rows(transaction: &ReadTransaction) -> Result<Option<InLog>, redb::Error> {
     let Some(places) = read(transaction)? else {
         return Ok(None);
@@ -84,13 +84,13 @@ pub(super) fn read_with_rows(transaction: &ReadTransaction) -> Result<Option<InL
     Ok(Some(InLog { places, has_rows }))
 }
 
-/// Reads all places; `None` if the graph follows no log.
+/// Reads all positions; `None` if the graph follows no log.
 pub(super) fn read(transaction: &ReadTransaction) -> Result<Option<LogPlaces>, redb::Error> {
     let log = match transaction.open_table(LOG) {
         Err(TableError::TableDoesNotExist(_)) => return Ok(None),
         log => log?,
     };
-    let malformed = || StorageError::Corrupted("its place in the log cannot be read".to_owned());
+    let malformed = || StorageError::Corrupted("its position in the log cannot be read".to_owned());
     let row = |name| -> Result<Box<[u8]>, redb::Error> {
         let row = log.get(name)?.ok_or_else(malformed)?;
         Ok(row.value().into())

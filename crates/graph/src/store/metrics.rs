@@ -1,9 +1,9 @@
-//! Counts of commits, for metrics. Must never decide anything.
+//! Counts of commits, for metrics. Must never affect behaviour.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Counters of one store. Written by the thread that owns it, read by any.
+/// Counters of one store. Written by the thread that owns the store, read by any thread.
 #[derive(Debug, Default)]
 pub(crate) struct CommitCounts {
     done: AtomicU64,
@@ -11,22 +11,22 @@ pub(crate) struct CommitCounts {
     nanos: AtomicU64,
 }
 
-/// Commits of the graph's file so far.
+/// Numbers and total time of the commits so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Commits {
-    /// Commits that are on disk.
+    /// Number of successful commits.
     pub done: u64,
-    /// Commits that failed.
+    /// Number of failed commits.
     pub failed: u64,
-    /// Time that all of them took.
+    /// Total time of all commits.
     pub time: Duration,
 }
 
 impl CommitCounts {
-    /// Counts a commit, and measures it.
+    /// Runs a commit, counts it and measures its time.
     #[expect(
         clippy::disallowed_methods,
-        reason = "a commit is measured; nothing depends on it"
+        reason = "measures the time of a commit, on which nothing depends"
     )]
     pub(super) fn measure<T, E>(&self, commit: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let begun = Instant::now();
@@ -41,7 +41,7 @@ impl CommitCounts {
         result
     }
 
-    /// Returns the values so far.
+    /// Returns the current values.
     pub(crate) fn read(&self) -> Commits {
         Commits {
             done: self.done.load(Relaxed),
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commits_are_counted_by_how_they_end() {
+    fn commits_are_counted_by_result() {
         let counts = CommitCounts::default();
         assert_eq!(counts.measure(|| Ok::<_, ()>(7)), Ok(7));
         assert_eq!(counts.measure(|| Err::<(), _>(8)), Err(8));

@@ -1,4 +1,4 @@
-//! Rows of other crates, in the file of the graph.
+//! Rows of other crates in the file of the graph.
 
 use redb::{ReadTransaction, ReadableTable, TableDefinition, TableError, WriteTransaction};
 
@@ -6,7 +6,7 @@ use crate::rows::{RowChanges, Rows};
 
 const ROWS: TableDefinition<'static, &'static [u8], &'static [u8]> = TableDefinition::new("rows");
 
-/// Makes changes.
+/// Writes changes of rows.
 pub(super) fn write(
     transaction: &WriteTransaction,
     changes: &RowChanges,

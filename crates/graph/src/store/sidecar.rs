@@ -1,7 +1,6 @@
-//! Files of other crates in the data directory, which belong to the graph and are backed up with
-//! it.
+//! Sidecar files: files of other crates in the data directory, which are backed up with the graph.
 //!
-//! Owns their names. Must never know what is in them.
+//! Owns their names. Must never know their contents.
 
 use std::fs::File;
 use std::io;
@@ -11,17 +10,17 @@ use datadir::LOCK;
 
 use super::Directory;
 
-/// The name of a file that another crate keeps in the data directory.
+/// Name of a file that another crate keeps in the data directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sidecar(&'static str);
 
 impl Sidecar {
-    /// Takes a name of lowercase letters, digits and hyphens, which no file of the graph has. Meant
-    /// for constants: any other name stops the compiler.
+    /// Creates a name from lowercase letters, digits and hyphens. Meant for constants, so that an
+    /// invalid name fails to compile.
     ///
     /// # Panics
     ///
-    /// If the name has other characters, or is that of a file of the graph.
+    /// If the name is empty, has other characters, or is that of a file of the graph.
     pub const fn named(name: &'static str) -> Self {
         let bytes = name.as_bytes();
         assert!(!bytes.is_empty(), "a sidecar file has a name");
@@ -40,7 +39,7 @@ impl Sidecar {
         Self(name)
     }
 
-    /// Whether both name the same file. For assertions at compile time between crates.
+    /// Returns whether both names are equal. For assertions at compile time between crates.
     pub const fn is_same(self, other: Self) -> bool {
         let (mut own, mut other) = (self.0.as_bytes(), other.0.as_bytes());
         while let ([first, rest @ ..], [other_first, other_rest @ ..]) = (own, other)
@@ -51,12 +50,12 @@ impl Sidecar {
         own.is_empty() && other.is_empty()
     }
 
-    /// The name of the file.
+    /// Returns the name of the file.
     pub const fn name(self) -> &'static str {
         self.0
     }
 
-    /// The path of the file in the data directory at `directory`.
+    /// Returns the path of the file in the data directory at `directory`.
     pub fn path(self, directory: &Path) -> PathBuf {
         directory.join(self.0)
     }
@@ -64,7 +63,7 @@ impl Sidecar {
 
 impl Directory {
     /// Opens a sidecar file for reading; `None` if there is none. The crate that owns the file must
-    /// append to it or replace it as a whole, so that what is read is good at any time.
+    /// only append to it or replace it as a whole, so that it can be read at any time.
     ///
     /// # Errors
     ///
@@ -88,7 +87,7 @@ mod tests {
     const NOTES: Sidecar = Sidecar::named("notes-2");
 
     #[test]
-    fn a_sidecar_file_is_found_again_and_survives_the_lock_of_the_directory() {
+    fn a_sidecar_file_can_be_opened_after_the_directory_is_locked_again() {
         let directory = tempfile::tempdir().unwrap();
         let locked = Directory::lock(directory.path()).unwrap();
         assert!(locked.open_sidecar(NOTES).unwrap().is_none());

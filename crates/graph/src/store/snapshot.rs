@@ -1,7 +1,7 @@
-//! A snapshot: the graph as one commit left it, read from the file while writing goes on.
+//! A snapshot: the graph after one commit, readable from the file while writes continue.
 //!
-//! What checks, counts, exports and copies a graph reads this. Must never be kept for long by a
-//! server: the file cannot use again what a snapshot still sees.
+//! Checks, statistics, exports and copies read it. A server must not keep one for long, as the file
+//! cannot reuse pages that a snapshot still needs.
 
 use std::iter::Peekable;
 
@@ -19,24 +19,24 @@ use crate::key::Key;
 use crate::replica::LogPlaces;
 use crate::rows::Rows;
 
-/// Owned by the caller.
+/// Graph on disk as of one commit. Owned by the caller.
 #[derive(Debug)]
 pub struct Snapshot {
     transaction: ReadTransaction,
-    /// Of a directory without a server: the database, which no other process has open.
+    /// Database of a directory without a server, opened for this snapshot only.
     _database: Option<Database>,
-    /// The last word of the journal on each edge, ascending by subscriber and subject.
+    /// Latest entry of each edge in the journal, ascending by subscriber and subject.
     subscriptions: Vec<Entry>,
-    /// The same, by subject and subscriber.
+    /// The same entries by subject and subscriber.
     subscribers: Vec<Entry>,
-    /// Places in a replicated log.
+    /// Positions in a replicated log.
     log: Option<InLog>,
 }
 
 impl Snapshot {
     pub(crate) fn of(database: &Database) -> Result<Self, redb::Error> {
         let transaction = database.begin_read()?;
-        let subscriptions = journal::last_words(&transaction)?;
+        let subscriptions = journal::latest_entries(&transaction)?;
         let back = |&(edge, present): &Entry| (pair(other(edge), owner(edge)), present);
         let mut subscribers: Vec<Entry> = subscriptions.iter().map(back).collect();
         subscribers.sort_unstable();
@@ -50,14 +50,14 @@ impl Snapshot {
         })
     }
 
-    /// The same, of a database that no other process has open.
+    /// Creates a snapshot that owns its database.
     pub(crate) fn owning(database: Database) -> Result<Self, redb::Error> {
         let mut snapshot = Self::of(&database)?;
         snapshot._database = Some(database);
         Ok(snapshot)
     }
 
-    /// Returns the places of the graph in a replicated log; `None` if it follows none.
+    /// Returns the positions of the graph in a replicated log; `None` if it follows none.
     pub const fn log(&self) -> Option<&LogPlaces> {
         match &self.log {
             Some(log) => Some(&log.places),
@@ -69,7 +69,7 @@ impl Snapshot {
         self.log.as_ref()
     }
 
-    /// Gives copies of this snapshot a place in a replicated log.
+    /// Sets the positions in a replicated log that copies of this snapshot will have.
     pub fn set_log(&mut self, places: LogPlaces) {
         let has_rows = true;
         self.log = Some(InLog { places, has_rows });
@@ -88,9 +88,8 @@ impl Snapshot {
         rows::read(&self.transaction)
     }
 
-    /// Every edge as one direction has it, ascending: owner and other end, so subscriber and
-    /// subject of [`Direction::Subscriptions`], subject and subscriber of
-    /// [`Direction::Subscribers`].
+    /// Returns every edge, ascending: as subscriber and subject for [`Direction::Subscriptions`],
+    /// as subject and subscriber for [`Direction::Subscribers`].
     ///
     /// # Errors
     ///
@@ -113,7 +112,7 @@ impl Snapshot {
         })
     }
 
-    /// The ids behind interned keys, ascending by key.
+    /// Returns the interned keys and their ids, ascending by key.
     ///
     /// # Errors
     ///
@@ -135,12 +134,12 @@ impl Snapshot {
         Ok(names)
     }
 
-    /// Edges in the journal, which the blocks do not show yet.
+    /// Returns the number of edges in the journal whose changes are not in the blocks yet.
     pub fn journalled(&self) -> usize {
         self.subscriptions.len()
     }
 
-    /// Blocks of a direction.
+    /// Returns the number of blocks of a direction.
     ///
     /// # Errors
     ///
@@ -155,13 +154,13 @@ impl Snapshot {
 pub struct Pairs<'a> {
     rows: redb::Range<'static, u64, &'static [u8]>,
     block: std::vec::IntoIter<Pair>,
-    /// The next of the blocks, taken from them to be compared.
+    /// Next pair from the blocks, to be compared with the journal.
     next: Option<Pair>,
     journal: Peekable<std::slice::Iter<'a, Entry>>,
 }
 
 impl Pairs<'_> {
-    /// The next pair as one number, the blocks' pairs changed as the journal says.
+    /// Returns the next pair of the blocks with the changes of the journal, as one number.
     pub(crate) fn next_pair(&mut self) -> Result<Option<Pair>, redb::Error> {
         loop {
             if self.next.is_none() {

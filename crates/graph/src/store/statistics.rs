@@ -1,4 +1,4 @@
-//! What is in a graph on disk, and what it takes.
+//! Statistics of a graph on disk.
 
 use super::block::{other, owner};
 use super::snapshot::{Snapshot, failed};
@@ -7,27 +7,27 @@ use crate::error::GraphError;
 use crate::id::Id;
 use crate::key::Key;
 
-/// Statistics of a graph. Made for the caller.
+/// Statistics of a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Statistics {
-    /// Edges, each counted once.
+    /// Number of edges, each counted once.
     pub edges: u64,
-    /// Ids with an edge.
+    /// Number of ids with an edge.
     pub ids: u64,
-    /// Ids of them that are text, or integers of 2^31 and more.
+    /// Number of those ids that are interned: texts, and integers of 2^31 and more.
     pub names: u64,
-    /// Edges in the journal, which the blocks do not show yet.
+    /// Number of edges in the journal whose changes are not in the blocks yet.
     pub journalled: u64,
-    /// Blocks of both directions.
+    /// Number of blocks of both directions.
     pub blocks: u64,
-    /// The subject with the most subscribers, and how many it has.
+    /// Subject with the most subscribers, and their number.
     pub most_subscribers: Option<(Id, u64)>,
-    /// The subscriber with the most subscriptions, and how many it has.
+    /// Subscriber with the most subscriptions, and their number.
     pub most_subscriptions: Option<(Id, u64)>,
 }
 
 impl Snapshot {
-    /// Counts what is in the graph. Takes four bytes of memory an id.
+    /// Counts the contents of the graph. Takes four bytes of memory for each id.
     ///
     /// # Errors
     ///
@@ -75,16 +75,16 @@ impl Snapshot {
     }
 }
 
-/// One direction, counted.
+/// Counts of one direction.
 #[derive(Default)]
 struct Owners {
     edges: u64,
-    /// Ascending, each once.
+    /// All owners, ascending.
     owners: Vec<u32>,
     most: Option<(u32, u64)>,
 }
 
-/// How many numbers are in either of two lists that ascend.
+/// Returns the size of the union of two ascending lists.
 fn union(one: &[u32], two: &[u32]) -> u64 {
     let mut two = two.iter().peekable();
     let mut both = 0;

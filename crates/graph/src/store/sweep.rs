@@ -1,8 +1,8 @@
-//! A sweep: what the journal had when it began is folded into the blocks, some blocks with each
+//! A sweep: the journal's entries at its start are folded into the blocks, some blocks with each
 //! commit, and then dropped from the journal.
 //!
-//! Must never hold up a commit for longer than a few blocks take, nor drop what is not folded in
-//! both directions. A sweep that is broken off is begun anew: folding twice does no harm.
+//! Must never delay a commit by more than a few blocks, and never drop entries that are not folded
+//! in both directions. An interrupted sweep starts again, as folding twice has no effect.
 
 use redb::WriteTransaction;
 
@@ -11,32 +11,32 @@ use super::blocks::{self, Wanted};
 use super::journal::{self, Entry};
 use super::tables::{SUBSCRIBERS, SUBSCRIPTIONS};
 
-/// Blocks rewritten with a commit: a quarter of a megabyte more to write.
+/// Minimum number of blocks rewritten with a commit: a quarter of a megabyte.
 const BLOCKS_MIN: usize = if cfg!(test) { 1 } else { 64 };
 
-/// A large commit folds a block for so many of its edges. A sweep begins when there are at least
-/// that many edges for each block of a large graph, so it ends before the next is due.
+/// Number of a commit's edges for each block that the commit folds. A sweep begins when there are
+/// at least as many edges for each block of a large graph, so it ends before the next one is due.
 const EDGES_PER_BLOCK: usize = 8;
 
-/// Owned by the store while there is something to fold.
+/// State of a sweep. Owned by the store as long as there is something to fold.
 #[derive(Debug)]
 pub(super) struct Sweep {
-    /// The first row that this sweep does not cover.
+    /// First row that this sweep does not cover.
     end: u64,
     subscriptions: Vec<Wanted>,
     subscribers: Vec<Wanted>,
-    /// Done of both, one after the other.
+    /// Number of changes folded: first of the subscriptions, then of the subscribers.
     done: usize,
 }
 
 impl Sweep {
-    /// A sweep over the journal's `entries`, in their order: all rows below `end`.
+    /// Creates a sweep over the `entries` of all rows of the journal below `end`, in order.
     pub(super) fn new(entries: &[Entry], end: u64) -> Self {
         let back = |&(edge, present): &Entry| (pair(other(edge), owner(edge)), present);
         Self {
             end,
-            subscriptions: journal::last_of_each(entries.to_vec()),
-            subscribers: journal::last_of_each(entries.iter().map(back).collect()),
+            subscriptions: journal::keep_latest(entries.to_vec()),
+            subscribers: journal::keep_latest(entries.iter().map(back).collect()),
             done: 0,
         }
     }

@@ -1,6 +1,6 @@
-//! The tables of the file, and which files are ours.
+//! The tables of the file, and the check that a file is a graph of Encke.
 //!
-//! Owns the format's number. Must never write into a file before it is known to be ours.
+//! Owns the number of the format. Must never write to a file before that check.
 
 use std::sync::Arc;
 
@@ -17,18 +17,18 @@ use crate::batch::Net;
 use crate::id::Id;
 use crate::key::Key;
 
-/// The format of a graph. Another number means another meaning of the tables below.
+/// Format of a graph that follows no log. A change of the tables below needs another number.
 pub(crate) const FORMAT: u64 = 1;
 
-/// The format of a graph that had its place in a replicated log, and no rows of the state that the
-/// nodes share. It is read, and not written any more.
+/// Older format of a graph that has its position in a replicated log, but not the rows of the state
+/// that nodes share. It is read, but no longer written except in copies.
 pub(crate) const FORMAT_OF_LOG_WITHOUT_ROWS: u64 = 2;
 
-/// The format of a graph that has its place in a replicated log: a program that does not know it
-/// would change the edges and leave the place, or the rows, as they are.
+/// Format of a graph that has its position in a replicated log. A number of its own keeps older
+/// programs from changing edges without the position and the rows.
 pub(crate) const FORMAT_OF_LOG: u64 = 3;
 
-/// Says that the file is ours, by being there.
+/// Table whose existence marks a graph of Encke.
 const HEADER: TableDefinition<'static, &'static str, u64> = TableDefinition::new("encke graph");
 
 const FORMAT_ROW: &str = "format";
@@ -44,11 +44,11 @@ const NAMES: TableDefinition<'static, u32, &'static str> = TableDefinition::new(
 
 pub(super) type BlockTable = TableDefinition<'static, u64, &'static [u8]>;
 
-/// What every file of redb begins with.
+/// First bytes of every file of redb.
 const MAGIC: [u8; 9] = *b"redb\x1a\x0a\xa9\x0d\x0a";
 
-/// Memory for pages of the file. Reads of the graph never touch it, and the system caches the file
-/// as well, so it only has to hold what one commit meets twice.
+/// Memory for pages of the file, in bytes. The graph is read from memory, and the system caches the
+/// file too, so the cache only needs the pages that one commit uses twice.
 const CACHE_BYTES: usize = 8 << 20;
 
 pub(super) const fn table(direction: Direction) -> BlockTable {
@@ -58,10 +58,10 @@ pub(super) const fn table(direction: Direction) -> BlockTable {
     }
 }
 
-/// Opens a file that has content, and checks all of it against its checksums.
+/// Opens an existing file and verifies all its checksums.
 ///
-/// Without that check a damaged page could end the process when it is met; it costs some tenths of
-/// a second for a hundred megabytes, and a repair after a crash does the same work anyway.
+/// Without that check redb may panic when it reads a damaged page. It takes some tenths of a second
+/// for a hundred megabytes, and a repair after a crash does the same work anyway.
 pub(super) fn open(disk: &Arc<Tracked>) -> Result<Database, Refusal> {
     let backend = Backend(Arc::clone(disk));
     check_magic(&backend)?;
@@ -117,7 +117,7 @@ pub(super) fn set_format(transaction: &WriteTransaction, format: u64) -> Result<
     Ok(())
 }
 
-/// Makes the tables of a new file.
+/// Creates the tables of a new file.
 pub(super) fn create(transaction: &WriteTransaction) -> Result<(), redb::Error> {
     transaction.open_table(HEADER)?.insert(FORMAT_ROW, FORMAT)?;
     transaction.open_table(SUBSCRIPTIONS)?;
@@ -126,8 +126,11 @@ pub(super) fn create(transaction: &WriteTransaction) -> Result<(), redb::Error> 
     journal::create(transaction)
 }
 
-/// Writes the names that a commit brings and takes.
-pub(super) fn name(transaction: &WriteTransaction, net: &Net) -> Result<(), redb::Error> {
+/// Writes the names that a commit adds and removes.
+pub(super) fn write_name_changes(
+    transaction: &WriteTransaction,
+    net: &Net,
+) -> Result<(), redb::Error> {
     if net.named.is_empty() && net.unnamed.is_empty() {
         return Ok(());
     }
@@ -141,8 +144,8 @@ pub(super) fn name(transaction: &WriteTransaction, net: &Net) -> Result<(), redb
     Ok(())
 }
 
-/// Undoes [`name`].
-pub(super) fn name_back(
+/// Undoes [`write_name_changes`].
+pub(super) fn undo_name_changes(
     transaction: &WriteTransaction,
     named: &[Key],
     unnamed: &[(Key, String)],

@@ -1,4 +1,4 @@
-//! Laws of the store over a disk that fails.
+//! Tests of the store on failing disks.
 
 mod crash;
 mod fail;

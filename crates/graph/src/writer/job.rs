@@ -1,32 +1,32 @@
-//! One submission on its way through the writer.
+//! A job: one submission of changes in the writer.
 //!
-//! Owns what became of its changes so far. Must never report a change as made before its commit.
+//! Owns the results of its changes. Must never report a change as made before its commit.
 
 use crate::batch::{Batch, Progress};
 use crate::change::{Answer, Change, Effect};
 use crate::error::GraphError;
 
-/// Lives from the submission to its answer.
+/// Changes of one submission. Lives until its callback is called.
 pub(super) struct Job {
     changes: Vec<Change>,
     effects: Answer,
-    /// Of a change that is done in slices, what is done.
+    /// Effect of the slices made so far of a large change.
     part: Effect,
-    /// How many of the effects are durable.
+    /// Number of effects that are durable.
     settled: usize,
-    /// Whether anything of it is in the commit under way.
+    /// Whether the current commit has changes of this job.
     in_commit: bool,
     done: Box<dyn FnOnce(Answer) + Send>,
 }
 
-/// How far a job came.
+/// Reason why [`Job::advance`] stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Advanced {
-    /// All its changes are in the batch, or in those before.
+    /// All changes are in this batch or in earlier ones.
     Done,
     /// A slice of a large change is in the batch.
     Slice,
-    /// The batch has no more room.
+    /// The batch is full.
     Full,
 }
 
@@ -68,18 +68,18 @@ impl Job {
         Advanced::Done
     }
 
-    /// The commit succeeded.
+    /// Records that the commit succeeded.
     pub(super) fn settle(&mut self) {
         self.settled = self.effects.len();
         self.in_commit = false;
     }
 
-    /// Whether the commit under way has some of it.
+    /// Returns whether the current commit has changes of this job.
     pub(super) const fn is_in_commit(&self) -> bool {
         self.in_commit
     }
 
-    /// The commit failed: what was in it and what would come after it fails.
+    /// Records that the commit failed: the changes in it and all later ones of this job fail.
     pub(super) fn fail(&mut self, error: &GraphError) {
         self.effects.truncate(self.settled);
         self.effects

@@ -1,6 +1,6 @@
-//! What waits for the writer.
+//! The queue of the writer.
 //!
-//! Must never grow without bound: what is beyond is refused, and said.
+//! Must never grow without bound: submissions beyond the limit are refused with an error.
 
 use std::time::{Duration, Instant};
 
@@ -10,36 +10,36 @@ use crate::rows::{self, RowChanges};
 use crate::store::Snapshot;
 use crate::sync::{Condvar, Mutex};
 
-/// Changes that may wait before a submission is refused: some dozens of bulk requests' worth, and
-/// about a second of single ones.
+/// Number of waiting changes from which submissions are refused: some dozens of bulk requests, or
+/// about a second of single changes.
 const CHANGES_WAITING_MAX: usize = 65_536;
 
-/// How long the writer waits for as many submissions as it answered with the last commit. Clients
-/// that were answered together come again together; one that commits for the first of them makes
-/// the others wait for a second sync. A sync takes longer than this on most disks.
+/// Time that the writer waits for as many submissions as it answered with the last commit. Clients
+/// that were answered together send their next changes together; a commit for only the first of
+/// them would make the others wait for a second sync. A sync takes longer than this on most disks.
 const GATHER_WAIT: Duration = Duration::from_millis(2);
 
-/// Something for the writer to do. Owned by the queue until it is taken.
+/// A task for the writer. Owned by the queue until it is taken.
 pub(super) enum Submission {
     Changes(Job),
     Rows(RowJob),
     Snapshot(Box<dyn FnOnce(Result<Snapshot, GraphError>) + Send>),
 }
 
-/// Changes of rows, and who waits for them.
+/// Changes of rows, and the callback for their result.
 pub(super) struct RowJob {
     pub(super) changes: RowChanges,
     pub(super) done: Box<dyn FnOnce(Result<(), GraphError>) + Send>,
 }
 
 impl RowJob {
-    /// Returns what it counts among the changes that wait.
+    /// Returns the weight among the waiting changes, in edges.
     pub(super) fn weight(&self) -> usize {
         rows::weight(&self.changes)
     }
 }
 
-/// Shared by the writer's thread and all who submit.
+/// Queue of submissions. Shared by the writer's thread and all callers.
 #[derive(Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
@@ -49,13 +49,13 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct State {
     submissions: Vec<Submission>,
-    /// Changes submitted and not answered.
+    /// Number of changes submitted but not answered.
     waiting: usize,
     ended: bool,
 }
 
 impl Queue {
-    /// Puts a submission in line, or answers it with the reason why not.
+    /// Queues a job, or answers it with an error.
     pub(super) fn push(&self, job: Job) {
         let mut state = self.state.lock();
         let waiting = state.waiting;
@@ -73,7 +73,7 @@ impl Queue {
         self.filled.notify_one();
     }
 
-    /// Puts changes of rows in line, or answers with the reason why not.
+    /// Queues changes of rows, or answers them with an error.
     pub(super) fn push_rows(&self, job: RowJob) {
         let mut state = self.state.lock();
         let waiting = state.waiting;
@@ -102,29 +102,29 @@ impl Queue {
         self.filled.notify_one();
     }
 
-    /// Changes submitted and not answered.
+    /// Returns the number of changes submitted but not answered.
     pub(super) fn waiting(&self) -> usize {
         self.state.lock().waiting
     }
 
-    /// Changes that were answered wait no more.
+    /// Records that this number of changes was answered.
     pub(super) fn answered(&self, changes: usize) {
         self.state.lock().waiting -= changes;
     }
 
-    /// Lets nothing more in.
+    /// Refuses further submissions.
     pub(super) fn end(&self) {
         self.state.lock().ended = true;
         self.filled.notify_one();
     }
 
-    /// All that is in line, and whether that was the last.
+    /// Takes all submissions. Returns them and whether the queue has ended.
     pub(super) fn take_now(&self) -> (Vec<Submission>, bool) {
         self.state.lock().take()
     }
 
-    /// As [`take_now`](Self::take_now), but waits for something, and then a moment for as many as
-    /// `expected`.
+    /// Takes all submissions like [`take_now`](Self::take_now), but blocks until there is one, and
+    /// then up to [`GATHER_WAIT`] until there are `expected`.
     pub(super) fn take(&self, expected: usize) -> (Vec<Submission>, bool) {
         let mut state = self.state.lock();
         while state.submissions.is_empty() && !state.ended {
@@ -132,7 +132,7 @@ impl Queue {
         }
         #[expect(
             clippy::disallowed_methods,
-            reason = "bounds a wait for more to write; what is written does not depend on it"
+            reason = "bounds the wait for more submissions; the written data does not depend on it"
         )]
         let until = Instant::now() + GATHER_WAIT;
         while state.submissions.len() < expected && !state.ended {

@@ -1,4 +1,4 @@
-//! Laws of lists.
+//! Tests of lists.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ fn all(list: &List) -> Vec<u32> {
     out.iter().map(|key| key.number()).collect()
 }
 
-/// What must be true of a list after every change.
+/// Checks the invariants of a list.
 fn check_shape(list: &List) {
     match list {
         List::Short(run) => {
@@ -76,10 +76,10 @@ fn a_run_becomes_blocks_one_key_past_the_maximum_and_a_run_again_well_below() {
     }
 }
 
-/// Random stretches found it: of two blocks, the small one lost its last key while the large one
-/// was too large to merge, and a long list of one block remained.
+/// Regression, found with random ranges: of two blocks, the small one lost its last key while the
+/// other was too large to merge, and a long list with one block remained.
 #[test]
-fn a_list_whose_other_block_empties_is_one_run() {
+fn a_list_becomes_one_run_when_its_other_block_empties() {
     let mut list = list_of(0..=BLOCK_KEYS_MAX as u32);
     assert!(list.remove(key(BLOCK_KEYS_MAX as u32)));
     check_shape(&list);
@@ -88,7 +88,7 @@ fn a_list_whose_other_block_empties_is_one_run() {
 }
 
 #[test]
-fn a_key_fits_at_every_place_of_a_full_block() {
+fn a_key_can_be_inserted_at_every_position_of_a_full_block() {
     let full = BLOCK_KEYS_MAX as u32;
     for gap in 0..=full {
         let numbers = (0..=full).filter(|&number| number != gap);
@@ -97,7 +97,7 @@ fn a_key_fits_at_every_place_of_a_full_block() {
         check_shape(&list);
         assert!(all(&list).into_iter().eq(0..=full), "gap at {gap}");
 
-        // The same in the first of several blocks.
+        // The same for the first of several blocks.
         let mut list = list_of(numbers.chain(full + 1..full * 3));
         assert!(list.insert(key(gap)), "gap at {gap}");
         check_shape(&list);
@@ -111,12 +111,12 @@ fn ascending_keys_fill_their_blocks() {
     let List::Long(long) = &list else {
         panic!("one run")
     };
-    // The first block was split before anything was known of the order.
+    // The first block is split before the order of insertion is known.
     assert!(long.blocks.len() <= 101, "{} blocks", long.blocks.len());
 }
 
 #[test]
-fn thinning_a_list_merges_its_blocks() {
+fn removing_keys_merges_blocks() {
     let mut list = list_of(0..NUMBERS);
     for number in (0..NUMBERS).filter(|number| number % 16 != 0) {
         assert!(list.remove(key(number)));
@@ -133,9 +133,9 @@ fn thinning_a_list_merges_its_blocks() {
     );
 }
 
-/// A stretch of keys at a regular distance, from either end, to insert or to remove.
+/// A range of keys with a regular step, from either end, to insert or to remove.
 #[derive(Debug, Clone)]
-struct Stretch {
+struct KeyRange {
     insert: bool,
     descending: bool,
     start: u32,
@@ -143,43 +143,43 @@ struct Stretch {
     count: u32,
 }
 
-fn stretches() -> impl Strategy<Value = Vec<Stretch>> {
-    let stretch = (
+fn key_ranges() -> impl Strategy<Value = Vec<KeyRange>> {
+    let range = (
         any::<bool>(),
         any::<bool>(),
         0..NUMBERS,
         1..8u32,
         1..1_500u32,
     )
-        .prop_map(|(insert, descending, start, step, count)| Stretch {
+        .prop_map(|(insert, descending, start, step, count)| KeyRange {
             insert,
             descending,
             start,
             step,
             count,
         });
-    prop::collection::vec(stretch, 1..24)
+    prop::collection::vec(range, 1..24)
 }
 
 proptest! {
     #[test]
-    fn a_list_is_a_sorted_set(stretches in stretches(), limit in 1..2_000usize) {
-        // One key stays, as a page keeps no empty list.
+    fn a_list_is_a_sorted_set(key_ranges in key_ranges(), limit in 1..2_000usize) {
+        // One key stays, as a page has no empty lists.
         let mut model = BTreeSet::from([NUMBERS]);
         let mut list = list_of([NUMBERS]);
-        for stretch in stretches {
-            let forth = (0..stretch.count).map(|i| (stretch.start + i * stretch.step) % NUMBERS);
+        for range in key_ranges {
+            let forth = (0..range.count).map(|i| (range.start + i * range.step) % NUMBERS);
             let mut numbers: Vec<u32> = forth.collect();
-            if stretch.descending {
+            if range.descending {
                 numbers.reverse();
             }
             for number in numbers {
-                if stretch.insert {
+                if range.insert {
                     prop_assert_eq!(list.insert(key(number)), model.insert(number));
                 } else {
                     prop_assert_eq!(list.remove(key(number)), model.remove(&number));
                 }
-                prop_assert_eq!(list.contains(key(number)), stretch.insert);
+                prop_assert_eq!(list.contains(key(number)), range.insert);
             }
             check_shape(&list);
             prop_assert_eq!(list.len(), model.len());
@@ -199,7 +199,7 @@ proptest! {
     }
 
     #[test]
-    fn a_slice_starts_above_any_cursor_in_the_list_or_not(
+    fn a_slice_starts_above_any_cursor(
         numbers in prop::collection::btree_set(0..NUMBERS, 1..3_000),
         after in 0..NUMBERS,
         limit in 0..4_000usize,

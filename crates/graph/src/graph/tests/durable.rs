@@ -1,11 +1,11 @@
-//! Laws of a graph in a data directory.
+//! Tests of a graph in a data directory.
 
 use std::path::Path;
 
 use super::{id, subscribers, subscriptions};
 use crate::{Change, Direction, Effect, Graph, Id, OpenError};
 
-/// All edges, by what the ids are called.
+/// Returns all edges, by id.
 fn edges(graph: &Graph) -> Vec<(String, String)> {
     let snapshot = graph.snapshot().unwrap().unwrap();
     let name = |key| graph.name(key).unwrap().to_string();
@@ -28,7 +28,7 @@ fn open(path: &Path) -> Graph {
 }
 
 #[test]
-fn what_was_answered_is_there_after_a_restart() {
+fn answered_changes_survive_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let names = ["1", "2147483648", "ana", "01", "名前"];
     {
@@ -49,8 +49,8 @@ fn what_was_answered_is_there_after_a_restart() {
     );
     assert_eq!(edges(&graph).len(), 11);
     assert_eq!(graph.find(&id("名前")), None);
-    // The integer 1 and the text 01 are two ids; 1 and "1" are one, as a path cannot tell them
-    // apart.
+    // The integer 1 and the text 01 are different ids; 1 and "1" are the same, as a path cannot
+    // distinguish them.
     let one = graph
         .find(&serde_json::from_str::<Id>("\"1\"").unwrap())
         .unwrap();
@@ -82,7 +82,7 @@ fn a_second_graph_in_one_directory_is_refused() {
 }
 
 #[test]
-fn a_replacement_adds_and_removes_at_once() {
+fn a_replacement_adds_and_removes_atomically() {
     let directory = tempfile::tempdir().unwrap();
     let graph = open(directory.path());
     for subject in [1, 2, 3] {
@@ -107,8 +107,8 @@ fn a_replacement_adds_and_removes_at_once() {
     assert_eq!(graph.counts().dictionary_entries, 0);
 }
 
-// Changes that were answered once still counted as waiting: after 65,536 of them, the writer took
-// no more.
+// Regression: answered changes still counted as waiting, and after 65,536 of them the writer
+// accepted no more.
 #[test]
 fn answered_changes_make_room_for_any_number_of_others() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Random operations against the plainest model there is.
+//! Random operations, compared with a simple model.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use super::{Counts, Graph, id, subscribers, subscriptions};
 use crate::key::Key;
 
-/// Who takes part: own keys on one page and on others, integers just past them, texts.
-const CAST: [&str; 12] = [
+/// Ids used: integers that are their own keys, on one page and on others, larger integers, texts.
+const IDS: [&str; 12] = [
     "0",
     "1",
     "63",
@@ -23,7 +23,7 @@ const CAST: [&str; 12] = [
     "名前",
 ];
 
-/// Those of the cast, the first, that are their own keys.
+/// How many of them, at the beginning, are their own keys.
 const OWN: usize = 6;
 
 #[derive(Debug, Clone)]
@@ -32,12 +32,12 @@ enum Operation {
     Unsubscribe(usize, usize),
     Remove(usize),
     Hold(usize),
-    /// Releases one of what is held, counted round.
+    /// Releases one of the held ids, selected modulo their number.
     Release(usize),
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
-    let who = 0..CAST.len();
+    let who = 0..IDS.len();
     prop_oneof![
         8 => (who.clone(), who.clone()).prop_map(|(a, b)| Operation::Subscribe(a, b)),
         5 => (who.clone(), who.clone()).prop_map(|(a, b)| Operation::Unsubscribe(a, b)),
@@ -47,7 +47,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// What the graph must be, in sets.
+/// Model of the graph.
 #[derive(Default)]
 struct Model {
     edges: BTreeSet<(usize, usize)>,
@@ -55,24 +55,24 @@ struct Model {
 }
 
 impl Model {
-    /// Does `operation` to both and compares what they answer.
+    /// Applies `operation` to both and compares the results.
     fn apply(&mut self, graph: &Graph, operation: &Operation) {
         match *operation {
             Operation::Subscribe(a, b) => {
                 let new = a != b && self.edges.insert((a, b));
-                assert_eq!(graph.subscribe(&id(CAST[a]), &id(CAST[b])), Ok(new));
+                assert_eq!(graph.subscribe(&id(IDS[a]), &id(IDS[b])), Ok(new));
             }
             Operation::Unsubscribe(a, b) => {
                 let there = self.edges.remove(&(a, b));
-                assert_eq!(graph.unsubscribe(&id(CAST[a]), &id(CAST[b])), Ok(there));
+                assert_eq!(graph.unsubscribe(&id(IDS[a]), &id(IDS[b])), Ok(there));
             }
             Operation::Remove(who) => {
                 let before = self.edges.len();
                 self.edges.retain(|&(a, b)| a != who && b != who);
-                assert_eq!(graph.remove(&id(CAST[who])), Ok(before - self.edges.len()));
+                assert_eq!(graph.remove(&id(IDS[who])), Ok(before - self.edges.len()));
             }
             Operation::Hold(who) => {
-                let key = graph.hold(&id(CAST[who])).unwrap();
+                let key = graph.hold(&id(IDS[who])).unwrap();
                 self.held.push((who, key));
             }
             Operation::Release(at) => {
@@ -88,13 +88,13 @@ impl Model {
         self.edges.iter().any(|&(a, b)| a == who || b == who)
     }
 
-    /// Compares everything that can be asked.
+    /// Compares everything that can be read.
     fn compare(&self, graph: &Graph) {
         let mut expected = Counts {
             edges: self.edges.len(),
             ..Counts::default()
         };
-        for (who, text) in CAST.iter().enumerate() {
+        for (who, text) in IDS.iter().enumerate() {
             let own = who < OWN;
             let known = self.has_edges(who) || self.held.iter().any(|&(held, _)| held == who);
             let interned = usize::from(known && !own);
@@ -108,7 +108,7 @@ impl Model {
             }
         }
         for &(who, key) in &self.held {
-            assert_eq!(graph.find(&id(CAST[who])), Some(key), "a held key changed");
+            assert_eq!(graph.find(&id(IDS[who])), Some(key), "a held key changed");
         }
         assert_eq!(graph.counts(), expected);
     }
@@ -123,7 +123,7 @@ impl Model {
             subscribers(graph, key),
             keys(graph, followers),
             "of {}",
-            CAST[who]
+            IDS[who]
         );
         assert_eq!(graph.subscriber_count(key), subscribers(graph, key).len());
         let followed = self
@@ -135,13 +135,13 @@ impl Model {
             subscriptions(graph, key),
             keys(graph, followed),
             "of {}",
-            CAST[who]
+            IDS[who]
         );
         assert_eq!(
             graph.subscription_count(key),
             subscriptions(graph, key).len()
         );
-        for (other, text) in CAST.iter().enumerate() {
+        for (other, text) in IDS.iter().enumerate() {
             let edge = who == other || self.edges.contains(&(who, other));
             if let Some(other_key) = graph.find(&id(text)) {
                 assert_eq!(graph.is_subscribed(key, other_key), edge);
@@ -150,18 +150,16 @@ impl Model {
     }
 }
 
-/// The keys of some of the cast, ascending.
-fn keys(graph: &Graph, cast: impl Iterator<Item = usize>) -> Vec<Key> {
-    let mut keys: Vec<_> = cast
-        .map(|who| graph.find(&id(CAST[who])).unwrap())
-        .collect();
+/// Returns the keys of some of the ids, ascending.
+fn keys(graph: &Graph, ids: impl Iterator<Item = usize>) -> Vec<Key> {
+    let mut keys: Vec<_> = ids.map(|who| graph.find(&id(IDS[who])).unwrap()).collect();
     keys.sort_unstable();
     keys
 }
 
 proptest! {
     #[test]
-    fn the_graph_is_a_set_of_edges_and_forgets_what_nothing_refers_to(
+    fn the_graph_is_a_set_of_edges_and_drops_ids_without_references(
         operations in prop::collection::vec(operation(), 1..120),
     ) {
         let graph = Graph::memory();
@@ -173,7 +171,7 @@ proptest! {
         for (_, key) in std::mem::take(&mut model.held) {
             graph.release(key);
         }
-        for who in 0..CAST.len() {
+        for who in 0..IDS.len() {
             model.apply(&graph, &Operation::Remove(who));
         }
         prop_assert_eq!(graph.counts(), Counts::default());

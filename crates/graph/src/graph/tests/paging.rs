@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::{Graph, id, subscribers};
 use crate::id::Id;
 
-/// Subscribers are drawn from here: enough for several blocks.
+/// Subscribers are numbers below this: enough for several blocks.
 const NUMBERS: u32 = 4_000;
 
 proptest! {
@@ -52,7 +52,7 @@ proptest! {
                 }
             }
         }
-        prop_assert!(met.is_sorted_by(|a, b| a < b), "met somebody twice");
+        prop_assert!(met.is_sorted_by(|a, b| a < b), "a subscriber was visited twice");
         let met: BTreeSet<u32> = met.iter().map(|key| key.number()).collect();
         prop_assert!(stayed.is_subset(&met));
         prop_assert!(met.is_subset(&ever));
@@ -61,7 +61,7 @@ proptest! {
 }
 
 #[test]
-fn a_limit_is_kept_on_both_sides_of_one_locked_slice() {
+fn a_limit_is_respected_around_the_size_of_one_locked_slice() {
     let graph = Graph::memory();
     for number in 1..=10_000 {
         graph.subscribe(&Id::from(number), &Id::from(0)).unwrap();
@@ -90,7 +90,7 @@ fn a_limit_is_kept_on_both_sides_of_one_locked_slice() {
 }
 
 #[test]
-fn what_is_in_the_buffer_already_is_neither_lost_nor_taken_for_the_cursor() {
+fn keys_already_in_the_buffer_are_kept_and_not_used_as_cursor() {
     let graph = Graph::memory();
     for number in 1..=5_000 {
         graph.subscribe(&Id::from(number), &Id::from(0)).unwrap();

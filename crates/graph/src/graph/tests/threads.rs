@@ -1,4 +1,4 @@
-//! Many threads at the same edges.
+//! Many threads that change the same edges.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,12 +8,12 @@ use super::{Counts, Graph, id, subscribers, subscriptions};
 use crate::id::Id;
 
 const THREADS: u64 = 4;
-/// Changes by each thread: enough for threads on two cores to meet between any two steps of a
+/// Changes by each thread: enough for threads on two cores to interleave between any two steps of a
 /// change.
 const ROUNDS: usize = 200_000;
 
-/// Integers on one page and far apart, and texts that come and go with their edges.
-const CAST: [&str; 8] = [
+/// Integers on one page and far apart, and texts, which are interned only while they have edges.
+const IDS: [&str; 8] = [
     "1",
     "2",
     "1000000",
@@ -24,7 +24,8 @@ const CAST: [&str; 8] = [
     "cy",
 ];
 
-/// A number below `bound` from a small generator (xorshift): a seed reproduces a thread's part.
+/// Returns a number below `bound` from a xorshift generator, so that a seed reproduces a thread's
+/// operations.
 fn draw(state: &mut u64, bound: usize) -> usize {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -32,7 +33,7 @@ fn draw(state: &mut u64, bound: usize) -> usize {
     (*state >> 16) as usize % bound
 }
 
-/// Runs `part` in every thread at once, each with a seed of its own.
+/// Runs `part` in all threads concurrently, each with its own seed.
 fn together(part: impl Fn(u64) + Sync) {
     let barrier = Barrier::new(THREADS as usize);
     thread::scope(|scope| {
@@ -46,7 +47,7 @@ fn together(part: impl Fn(u64) + Sync) {
     });
 }
 
-/// Checks that both directions hold the same edges; returns how many.
+/// Checks that both directions have the same edges; returns their number.
 fn agreed_edges(graph: &Graph, ids: &[Id]) -> usize {
     let mut forth = Vec::new();
     let mut back = Vec::new();
@@ -70,9 +71,9 @@ fn agreed_edges(graph: &Graph, ids: &[Id]) -> usize {
 }
 
 #[test]
-fn threads_that_change_the_same_edges_leave_both_directions_agreeing() {
+fn directions_agree_after_threads_change_the_same_edges() {
     let graph = Graph::memory();
-    let ids = CAST.map(id);
+    let ids = IDS.map(id);
     let (made, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
     together(|mut seed| {
         for _ in 0..ROUNDS {
@@ -94,9 +95,9 @@ fn threads_that_change_the_same_edges_leave_both_directions_agreeing() {
 }
 
 #[test]
-fn threads_that_change_one_edge_leave_both_directions_agreeing() {
-    // Own keys, as the dictionary's locks would keep threads apart. That directions disagree
-    // between two changes is asserted where they change: the next change may heal it.
+fn directions_agree_after_threads_change_one_edge() {
+    // Ids that are their own keys, as the locks of the dictionary would serialise the threads.
+    // Disagreement of the directions is asserted within the change, as the next change may hide it.
     let ids = ["1", "1000000"].map(id);
     let graph = Graph::memory();
     together(|mut seed| {
@@ -112,9 +113,9 @@ fn threads_that_change_one_edge_leave_both_directions_agreeing() {
 }
 
 #[test]
-fn threads_that_remove_ids_while_others_subscribe_leave_both_directions_agreeing() {
+fn directions_agree_after_threads_remove_ids_while_others_subscribe() {
     let graph = Graph::memory();
-    let ids = CAST.map(id);
+    let ids = IDS.map(id);
     together(|mut seed| {
         for _ in 0..ROUNDS {
             let (from, to) = (&ids[draw(&mut seed, 8)], &ids[draw(&mut seed, 8)]);
@@ -141,11 +142,11 @@ fn threads_that_remove_ids_while_others_subscribe_leave_both_directions_agreeing
 }
 
 #[test]
-fn a_walk_beside_changes_is_ascending_and_meets_everyone_who_stays() {
+fn a_walk_during_changes_ascends_and_visits_every_stable_subscriber() {
     let graph = Graph::memory();
     let star = id("star");
     let key = graph.hold(&star).unwrap();
-    // Even numbers stay, odd ones come and go.
+    // Even numbers stay, odd ones are added and removed.
     for number in (0..20_000).step_by(2) {
         graph.subscribe(&Id::from(number), &star).unwrap();
     }

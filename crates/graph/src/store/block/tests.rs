@@ -1,4 +1,4 @@
-//! Laws of blocks.
+//! Tests of blocks.
 
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ fn packed(key: Pair, pairs: &[Pair]) -> Vec<u8> {
     packer.bytes().to_vec()
 }
 
-/// Keys that are alike in many ways: few owners, neighbours, and the ends of the range.
+/// Keys of which many are equal or adjacent, and the ends of the range.
 fn key() -> impl Strategy<Value = u32> {
     prop_oneof![
         0..4u32,
@@ -33,7 +33,7 @@ fn key() -> impl Strategy<Value = u32> {
 
 proptest! {
     #[test]
-    fn what_is_packed_is_unpacked_under_any_key_below_it(
+    fn packed_pairs_are_unpacked_under_any_key_below_them(
         edges in prop::collection::btree_set((key(), key()), 1..200),
         below in any::<u64>(),
     ) {
@@ -44,7 +44,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_refused_or_ascend(
+    fn any_bytes_are_malformed_or_ascending_pairs(
         bytes in prop::collection::vec(any::<u8>(), 0..40),
         key in key(),
     ) {
@@ -57,7 +57,7 @@ proptest! {
 }
 
 #[test]
-fn a_block_cut_short_anywhere_is_refused_or_a_beginning() {
+fn a_truncated_block_is_malformed_or_a_prefix() {
     let pairs = [
         pair(1, 2),
         pair(1, 70_000),

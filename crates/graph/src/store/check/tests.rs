@@ -6,14 +6,14 @@ const FIRST: u32 = crate::INTERNED_FROM;
 
 type Edges<'a> = &'a [(u32, u32)];
 
-/// A file that says this, whether or not it makes sense.
-struct Said<'a> {
+/// Contents of a file, consistent or not.
+struct Given<'a> {
     names: &'a [(u32, &'a str)],
     there: Edges<'a>,
     back: Edges<'a>,
 }
 
-impl Contents for Said<'_> {
+impl Contents for Given<'_> {
     fn names(&mut self) -> Result<Vec<(Key, Id)>, redb::Error> {
         let name = |&(key, id): &(u32, &str)| (Key::from_number(key), Id::parse(id).unwrap());
         Ok(self.names.iter().map(name).collect())
@@ -37,20 +37,20 @@ impl Contents for Said<'_> {
 fn check(names: &[(u32, &str)], there: Edges<'_>, back: Edges<'_>) -> Check {
     let directory = tempfile::tempdir().unwrap();
     let directory = Directory::lock(directory.path()).unwrap();
-    directory.replace(Said { names, there, back }).unwrap();
+    directory.replace(Given { names, there, back }).unwrap();
     directory.snapshot().unwrap().check().unwrap()
 }
 
-/// Whether a server starts with such a file.
+/// Returns whether a graph opens with such a file.
 fn opens(names: &[(u32, &str)], there: Edges<'_>, back: Edges<'_>) -> bool {
     let directory = tempfile::tempdir().unwrap();
     let directory = Directory::lock(directory.path()).unwrap();
-    directory.replace(Said { names, there, back }).unwrap();
+    directory.replace(Given { names, there, back }).unwrap();
     Store::open(directory.disk().unwrap()).is_ok()
 }
 
 #[test]
-fn a_server_does_not_start_with_an_edge_in_one_direction_or_a_key_without_a_name() {
+fn edges_in_one_direction_and_keys_without_a_name_are_refused_at_start() {
     assert!(opens(&[], &[(1, 2)], &[(2, 1)]));
     assert!(!opens(&[], &[(1, 2), (1, 3)], &[(2, 1)]));
     assert!(!opens(&[], &[(1, 2)], &[(2, 1), (3, 1)]));
@@ -58,7 +58,7 @@ fn a_server_does_not_start_with_an_edge_in_one_direction_or_a_key_without_a_name
 }
 
 #[test]
-fn a_graph_that_agrees_is_sound() {
+fn a_consistent_graph_is_sound() {
     let found = check(
         &[(FIRST, "ana")],
         &[(1, 2), (1, FIRST), (2, 1), (FIRST, 1)],
@@ -89,7 +89,7 @@ fn an_edge_in_one_direction_is_found() {
 }
 
 #[test]
-fn names_that_do_not_fit_are_found() {
+fn names_without_edges_and_keys_without_names_are_found() {
     let found = check(&[], &[(1, FIRST)], &[(FIRST, 1)]);
     assert_eq!(found.told, ["key 2147483648 has edges but no name"]);
     let found = check(&[(FIRST, "ana"), (FIRST + 1, "ana")], &[], &[]);
@@ -111,7 +111,7 @@ fn an_edge_from_an_id_to_itself_is_found() {
 }
 
 #[test]
-fn disagreements_beyond_some_are_counted() {
+fn faults_beyond_a_limit_are_only_counted() {
     let edges: Vec<_> = (2..102).map(|subject| (1, subject)).collect();
     let found = check(&[], &edges, &[]);
     assert_eq!((found.faults, found.told.len()), (100, TOLD_MAX));

@@ -14,7 +14,7 @@ const EDGES: [(&str, &str); 8] = [
     ("4294967296", "9"),
 ];
 
-/// A data directory with these edges, made one by one.
+/// Returns a data directory with these edges, added one by one.
 fn graph(edges: &[(&str, &str)]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     let graph = Graph::open(directory.path()).unwrap();
@@ -38,7 +38,7 @@ fn export(directory: &tempfile::TempDir, format: ListFormat) -> Result<String, E
 }
 
 #[test]
-fn a_list_is_sorted_whatever_order_ids_came_in() {
+fn a_list_is_sorted_whatever_the_order_of_insertion() {
     let expected = "9 10\n10 9\n10 4294967296\n10 ana\n10 zoe\n4294967296 9\nana 01\nzoe ana\n";
     let mut edges = EDGES;
     for turn in 0..edges.len() {
@@ -48,7 +48,7 @@ fn a_list_is_sorted_whatever_order_ids_came_in() {
 }
 
 #[test]
-fn json_holds_any_id() {
+fn json_can_have_any_id() {
     let directory = graph(&[("a b", "#c"), ("1", "a b"), ("1", "\"\\")]);
     assert_eq!(
         export(&directory, ListFormat::Json).unwrap(),
@@ -87,7 +87,7 @@ fn a_compacted_graph_and_a_copy_are_the_same_graph() {
 }
 
 #[test]
-fn statistics_count_what_is_there() {
+fn statistics_count_edges_ids_and_blocks() {
     let snapshot = Directory::lock(graph(&EDGES).path()).unwrap().snapshot();
     let found = snapshot.unwrap().statistics().unwrap();
     assert_eq!((found.edges, found.ids, found.names), (8, 6, 4));

@@ -1,4 +1,4 @@
-//! Histories of changes, broken off at every sync, against the plainest model.
+//! Sequences of changes, interrupted at every sync, compared with a simple model.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::sim::{Faults, SimDisk};
 
 type Edges = BTreeSet<(String, String)>;
 
-/// A store, its memory, and what both should hold.
+/// A store, its memory, and a model of both.
 pub(super) struct World {
     pub(super) disk: Arc<SimDisk>,
     pub(super) store: Store,
@@ -22,7 +22,7 @@ pub(super) struct World {
     pub(super) model: Edges,
 }
 
-/// The file of an empty graph.
+/// Returns the file of an empty graph.
 pub(super) fn empty_file() -> Vec<u8> {
     let directory = tempfile::tempdir().unwrap();
     let directory = super::super::Directory::lock(directory.path()).unwrap();
@@ -30,7 +30,7 @@ pub(super) fn empty_file() -> Vec<u8> {
     std::fs::read(directory.file()).unwrap()
 }
 
-/// The file of a graph with some dozens of pages of blocks.
+/// Returns the file of a graph with some dozens of pages of blocks.
 pub(super) fn filled_file() -> Vec<u8> {
     let directory = tempfile::tempdir().unwrap();
     let directory = super::super::Directory::lock(directory.path()).unwrap();
@@ -62,7 +62,7 @@ impl World {
         }
     }
 
-    /// Commits some changes; whether that succeeded.
+    /// Commits some changes. Returns whether that succeeded.
     pub(super) fn commit(&mut self, changes: &[Change]) -> bool {
         let mut batch = Batch::new(&self.memory);
         for change in changes {
@@ -82,7 +82,7 @@ impl World {
     }
 }
 
-/// Some changes, from a seed; every third id is text.
+/// Returns random changes for a seed; every third id is text.
 pub(super) fn changes(seed: &mut u64, cast: u64) -> Vec<Change> {
     let mut random = |below: u64| {
         *seed = seed
@@ -135,7 +135,8 @@ fn apply(model: &mut Edges, change: &Change) {
     }
 }
 
-/// All edges in memory, which both directions have alike, and no name too many.
+/// Returns all edges in memory, after checking that both directions agree and that every name has
+/// an edge.
 pub(super) fn edges(memory: &Memory) -> Edges {
     let mut there = BTreeSet::new();
     let mut back = BTreeSet::new();
@@ -171,8 +172,8 @@ pub(super) fn edges(memory: &Memory) -> Edges {
         .collect()
 }
 
-/// Plays the same history on a disk with `faults`; the model before and after each commit that was
-/// under way when power went, and the disk.
+/// Plays the same sequence on a disk with `faults`. Returns the possible states after a power loss,
+/// and the world.
 fn play(start: &[u8], seed: u64, commits: usize, faults: Faults) -> (Vec<Edges>, World) {
     let mut world = World::open(start.to_vec());
     let before_any = world.disk.syncs();
@@ -183,8 +184,8 @@ fn play(start: &[u8], seed: u64, commits: usize, faults: Faults) -> (Vec<Edges>,
     let mut random = seed;
     let mut possible = vec![world.model.clone()];
     for _ in 0..commits {
-        // All that was answered before power went has to be there. The commit in which it goes may
-        // be there or not; those after it are not.
+        // All commits that were acknowledged before the power loss must be there. The commit during
+        // which power was lost may be there; later ones are not.
         let frozen = world.disk.is_frozen();
         let last = world.model.clone();
         assert!(world.commit(&changes(&mut random, 40)));
@@ -199,11 +200,11 @@ fn play(start: &[u8], seed: u64, commits: usize, faults: Faults) -> (Vec<Edges>,
     (possible, world)
 }
 
-/// As many commits as make two sweeps begin and end.
+/// Number of commits, enough for two complete sweeps.
 const COMMITS: usize = 60;
 
 #[test]
-fn power_lost_at_any_sync_loses_nothing_answered_and_invents_nothing() {
+fn a_power_loss_at_any_sync_keeps_exactly_the_acknowledged_commits() {
     let start = empty_file();
     let (_, whole) = play(&start, 7, COMMITS, Faults::default());
     let syncs = whole.disk.syncs();
@@ -223,7 +224,7 @@ fn power_lost_at_any_sync_loses_nothing_answered_and_invents_nothing() {
 }
 
 #[test]
-fn a_kill_after_any_commit_loses_nothing() {
+fn a_kill_after_any_commit_loses_no_commit() {
     let mut world = World::open(empty_file());
     let mut random = 99;
     for round in 0..COMMITS {
@@ -231,7 +232,7 @@ fn a_kill_after_any_commit_loses_nothing() {
         let found = World::open(world.disk.after_kill());
         assert_eq!(found.model, world.model, "round {round}");
         if round % 5 == 0 {
-            // And go on from there.
+            // Continue with the reopened graph.
             world = found;
         }
     }

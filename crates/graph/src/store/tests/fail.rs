@@ -1,4 +1,4 @@
-//! Disks that fail while the server goes on.
+//! Failing disks under a running server.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -13,17 +13,17 @@ use crate::store::disk::Disk;
 use crate::writer::Writer;
 use crate::{Change, RowChanges};
 
-// A sync that does nothing is not noticed before a loss of power.
+// No other test would notice a sync that does nothing.
 #[test]
-fn a_sync_of_a_file_is_one_of_the_kernel() {
+fn a_sync_of_a_file_calls_the_kernel() {
     let file = tempfile::tempfile().expect("a file");
     assert!(Disk::sync(&file).is_ok());
-    // The kernel refuses to sync a device that keeps nothing.
+    // The kernel refuses to sync a character device.
     let device = File::open("/dev/null").expect("a device");
     assert!(Disk::sync(&device).is_err());
 }
 
-/// A file that counts how often the kernel was asked to sync it.
+/// A file that counts its syncs.
 #[derive(Debug)]
 struct Counted(File, AtomicU64);
 
@@ -55,7 +55,7 @@ impl Disk for Counted {
 }
 
 #[test]
-fn each_change_of_a_file_is_answered_after_a_sync() {
+fn each_change_is_acknowledged_after_a_sync() {
     let mut file = tempfile::tempfile().expect("a file");
     file.write_all(&empty_file()).expect("room");
     let disk = Arc::new(Counted(file, AtomicU64::new(0)));
@@ -80,10 +80,10 @@ fn each_change_of_a_file_is_answered_after_a_sync() {
 }
 
 #[test]
-fn a_failed_sync_fails_its_commit_alone_and_what_comes_after_survives_a_loss_of_power() {
-    // Blocks that a sweep has rewritten are not undone with its commit, so they have to reach the
-    // disk after all. The graph has many pages of them, and the later commits are in the midst of a
-    // sweep.
+fn a_failed_sync_fails_only_its_commit_and_later_ones_survive_a_power_loss() {
+    // Blocks that a sweep has rewritten are not undone with the failed commit, so they must still
+    // reach the disk. The graph has many pages of blocks, and the later commits are in the middle
+    // of a sweep.
     let start = filled_file();
     for commit in (0..8).chain([24, 32, 40, 48]) {
         for offset in 1..=2 {
@@ -111,7 +111,7 @@ fn a_failed_sync_fails_its_commit_alone_and_what_comes_after_survives_a_loss_of_
 }
 
 #[test]
-fn a_full_disk_refuses_changes_and_takes_them_again_when_there_is_room() {
+fn a_full_disk_refuses_changes_until_there_is_room() {
     let mut world = World::open(empty_file());
     let mut random = 5;
     let mut size = 30;
@@ -140,7 +140,7 @@ fn a_full_disk_refuses_changes_and_takes_them_again_when_there_is_room() {
 }
 
 #[test]
-fn a_disk_that_cannot_be_written_says_why() {
+fn the_error_of_a_failed_write_has_the_cause() {
     let mut world = World::open(empty_file());
     world.disk.set(Faults {
         writes_fail: true,
@@ -164,7 +164,7 @@ fn a_disk_that_cannot_be_written_says_why() {
 }
 
 #[test]
-fn a_change_is_neither_seen_nor_answered_as_made_before_the_disk_has_it() {
+fn a_change_is_neither_visible_nor_acknowledged_before_it_is_on_disk() {
     let world = World::open(empty_file());
     let (disk, memory) = (world.disk, Arc::new(world.memory));
     let writer = Writer::start(world.store, Arc::clone(&memory)).expect("a thread");

@@ -1,4 +1,4 @@
-//! Graphs that follow a log, over disks that lose power and fail, against a model of the log.
+//! Graphs that follow a log, on disks that lose power and fail, compared with a model of the log.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,7 +21,7 @@ type Edges = BTreeSet<(String, String)>;
 
 const ENTRIES: u64 = 40;
 
-/// Entries of a log, and the edges that a graph has after each of them.
+/// Entries of a log, and the edges of a graph after each of them.
 struct Log {
     entries: Vec<Vec<Change>>,
     after: Vec<Edges>,
@@ -50,8 +50,7 @@ fn place(sequence: u64) -> Checkpoint {
     }
 }
 
-/// Rows that other crates change with an entry: one that is always there, and one that comes and
-/// goes.
+/// Returns the changes of rows with an entry: a row that is set or removed.
 fn row_changes(sequence: u64) -> RowChanges {
     let name = [(sequence % 7) as u8].into();
     let value = (sequence / 7)
@@ -61,7 +60,7 @@ fn row_changes(sequence: u64) -> RowChanges {
     [(name, value), last].into()
 }
 
-/// The rows after an entry.
+/// Returns the rows after an entry.
 fn rows_after(sequence: u64) -> Rows {
     let mut rows = Rows::new();
     for (name, value) in (1..=sequence).flat_map(row_changes) {
@@ -73,9 +72,9 @@ fn rows_after(sequence: u64) -> Rows {
     rows
 }
 
-/// A node: its graph over a disk in memory.
+/// A node: a graph on a fake disk.
 struct Node {
-    /// The rows of the file.
+    /// Rows of the file.
     rows: Rows,
     disk: Arc<SimDisk>,
     memory: Arc<Memory>,
@@ -102,8 +101,8 @@ impl Node {
         }
     }
 
-    /// Applies the entries after the stored place, as many as end at `last`. Each fourth is written
-    /// before the next comes, some have no place of their own.
+    /// Applies the entries after the stored position up to `last`. Every fourth is written before
+    /// the next one is applied; some have no position of their own.
     fn follow(&self, log: &Log, last: u64) {
         for sequence in self.replica.start().last.sequence + 1..=last {
             let entry = &log.entries[sequence as usize];
@@ -114,21 +113,22 @@ impl Node {
                     .all(Result::is_ok)
             );
             self.replica.set_rows(row_changes(sequence));
-            // The next event of the log sees the changes.
+            // The changes are visible before the next entry.
             assert_eq!(edges(&self.memory), log.after[sequence as usize]);
             if sequence % 5 != 2 || sequence == last {
                 self.replica
                     .place(place(sequence), sequence.is_multiple_of(3));
             }
             if sequence.is_multiple_of(4) {
-                // Answered when all that has a place was written, or could not be.
+                // Returns when all changes with a position were written or have failed.
                 let _ = self.replica.snapshot();
             }
         }
     }
 }
 
-/// Returns the place that a file has, after checking that it has exactly the edges of that place.
+/// Returns the position stored in a file, after checking that the file has exactly the edges of
+/// that position.
 fn check(content: Vec<u8>, log: &Log) -> u64 {
     let node = Node::open(content);
     let LogPlaces { last, earlier, .. } = node.replica.start();
@@ -148,7 +148,7 @@ fn check(content: Vec<u8>, log: &Log) -> u64 {
 }
 
 #[test]
-fn power_lost_at_any_sync_leaves_the_graph_of_the_stored_place_from_which_it_goes_on() {
+fn a_power_loss_at_any_sync_leaves_the_graph_of_the_stored_position() {
     let start = empty_file();
     let log = Log::new(&start, 11);
     let whole = Node::open(start.clone());
@@ -181,7 +181,7 @@ fn power_lost_at_any_sync_leaves_the_graph_of_the_stored_place_from_which_it_goe
 }
 
 #[test]
-fn a_disk_that_fails_takes_everything_later_in_one_piece() {
+fn changes_of_failed_writes_are_written_together_later() {
     let start = empty_file();
     let log = Log::new(&start, 12);
     for at in 1..=16 {
@@ -191,7 +191,7 @@ fn a_disk_that_fails_takes_everything_later_in_one_piece() {
             ..Faults::default()
         });
         node.follow(&log, ENTRIES);
-        // Tries again, and succeeds.
+        // This write is a retry and succeeds.
         assert!(node.replica.snapshot().expect("it has a disk").is_ok());
         let stored = node.replica.stored().expect("it has a disk");
         assert_eq!((stored.sequence, stored.edges_waiting), (ENTRIES, 0));
@@ -202,7 +202,7 @@ fn a_disk_that_fails_takes_everything_later_in_one_piece() {
 }
 
 #[test]
-fn a_disk_that_takes_nothing_holds_the_log_up_and_not_the_readers() {
+fn a_failing_disk_delays_the_log_but_not_readers() {
     let start = empty_file();
     let log = Log::new(&start, 13);
     let node = Node::open(start);
@@ -254,7 +254,7 @@ fn subscribe(subscriber: u32, subject: u32) -> Change {
     }
 }
 
-/// The edges 1 to 2, and 1 to 3, up to entry 9.
+/// Creates a graph with the edges 1 to 2 and 1 to 3, at entry 9.
 fn follow_in(path: &std::path::Path) {
     let graph = Graph::open_in_log(path, "k3v9").expect("a new directory");
     assert_eq!(
@@ -277,7 +277,7 @@ fn places() -> LogPlaces {
 }
 
 #[test]
-fn copies_go_on_where_the_graph_was() {
+fn copies_continue_from_the_position_of_the_graph() {
     let (first, second, third) = (
         tempfile::tempdir().unwrap(),
         tempfile::tempdir().unwrap(),
@@ -297,7 +297,7 @@ fn copies_go_on_where_the_graph_was() {
     assert_eq!(copied.counts().edges, 2);
     drop(copied);
     Directory::lock(second.path()).unwrap().compact().unwrap();
-    // A graph that was never in a log gets a place for its first snapshot.
+    // A graph that followed no log gets a position for its first snapshot.
     let single = Graph::open(third.path()).unwrap();
     single.subscribe(&id(1), &id(2)).unwrap();
     let mut snapshot = single.snapshot().unwrap().expect("it is on disk");
@@ -343,7 +343,7 @@ fn rows_are_in_each_copy_of_a_graph() {
     directory.install_at(&mut copy.file, &places).unwrap();
     directory.compact().unwrap();
     assert_eq!(directory.snapshot().unwrap().rows(), Ok(expected.clone()));
-    // An edge list that is loaded into it leaves them as they are; the place goes.
+    // Loading an edge list keeps the rows and removes the position.
     let options = crate::LoadOptions::default();
     crate::load(&directory, &b"5 6"[..], options, |_| ()).unwrap();
     drop(directory);
@@ -361,7 +361,7 @@ fn rows_are_in_each_copy_of_a_graph() {
     copy.file.seek(SeekFrom::Start(0)).unwrap();
     assert!(Graph::memory_from_copy(&mut copy.file, &other).is_err());
     assert!(Graph::memory_from_copy(&mut &b"redb"[..], &places).is_err());
-    // One that is not of a cluster.
+    // A graph that is not in a cluster.
     let single = Graph::open(third.path()).unwrap();
     let (done, is_done) = sync_channel(1);
     single.set_rows(row("c", "3"), move |result| done.send(result).unwrap());
@@ -373,7 +373,7 @@ fn rows_are_in_each_copy_of_a_graph() {
 }
 
 #[test]
-fn a_copy_that_was_received_is_compared_with_its_original_edge_by_edge() {
+fn a_received_copy_is_compared_with_the_original_edge_by_edge() {
     let path = tempfile::tempdir().unwrap();
     let graph = Graph::open(path.path()).unwrap();
     let alice = Id::parse("alice").unwrap();
@@ -403,7 +403,7 @@ fn a_copy_that_was_received_is_compared_with_its_original_edge_by_edge() {
         assert!(directory.receive(&mut &*bad).is_err());
     }
     drop(directory);
-    // One edge instead of another, an edge more, and another name.
+    // One edge replaced, one edge added, and one id with another name.
     let change = |act: &dyn Fn(&Graph)| {
         let graph = Graph::open(path.path()).unwrap();
         act(&graph);
@@ -425,7 +425,7 @@ fn a_copy_that_was_received_is_compared_with_its_original_edge_by_edge() {
 }
 
 #[test]
-fn what_is_no_graph_is_not_installed() {
+fn a_file_that_is_not_a_graph_is_not_installed() {
     let path = tempfile::tempdir().unwrap();
     follow_in(path.path());
     let mut good = fs::read(path.path().join("graph.redb")).unwrap();
@@ -441,7 +441,7 @@ fn what_is_no_graph_is_not_installed() {
 }
 
 #[test]
-fn a_graph_of_another_log_or_of_none_is_refused_and_left_as_it_is() {
+fn a_graph_of_another_log_or_of_no_log_is_refused_and_not_changed() {
     let path = tempfile::tempdir().unwrap();
     let path = path.path();
     Graph::open(path)
@@ -470,11 +470,11 @@ fn a_graph_of_another_log_or_of_none_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn a_graph_that_is_changed_without_the_log_has_no_place_any_more() {
+fn a_change_without_the_log_removes_the_position() {
     let path = tempfile::tempdir().unwrap();
     let path = path.path();
     follow_in(path);
-    // Read only, and changed in vain: the place is still right.
+    // Reading it, and a change without effect, keep the position.
     Graph::open(path)
         .unwrap()
         .subscribe(&id(1), &id(2))
@@ -498,7 +498,7 @@ fn a_graph_that_is_changed_without_the_log_has_no_place_any_more() {
 }
 
 #[test]
-fn changes_come_from_the_log_alone() {
+fn changes_by_other_ways_than_the_log_are_refused() {
     let path = tempfile::tempdir().unwrap();
     for graph in [
         Graph::open_in_log(path.path(), "k3v9").unwrap(),
@@ -516,7 +516,7 @@ fn changes_come_from_the_log_alone() {
 }
 
 #[test]
-fn an_id_with_many_edges_is_gone_when_the_next_event_comes() {
+fn the_removal_of_a_large_id_is_complete_before_the_next_entry() {
     let many = 2 * crate::batch::REMOVED_EDGES_MAX as u32 + 5;
     let graph = Graph::memory_in_log("k3v9");
     let all: Vec<_> = (1..=many)
@@ -530,7 +530,7 @@ fn an_id_with_many_edges_is_gone_when_the_next_event_comes() {
     assert_eq!(graph.counts().edges, 1);
 }
 
-// A key that loses its name and gets another one before the disk has seen either.
+// A key that changes its name between two commits.
 #[test]
 fn names_that_change_between_two_commits_are_right_on_disk() {
     let disk = SimDisk::holding(empty_file());

@@ -1,4 +1,4 @@
-//! Other users of the machine can read nothing of a data directory.
+//! Permissions: other users of the machine have no access to a data directory.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -56,7 +56,7 @@ fn an_existing_directory_of_a_graph_and_an_empty_one_are_made_private() {
 }
 
 #[test]
-fn a_directory_with_other_files_that_others_may_use_is_refused_and_left_as_it_is() {
+fn a_shared_directory_with_other_files_is_refused_and_not_changed() {
     let parent = tempfile::tempdir().unwrap();
     let path = parent.path().join("home");
     fs::create_dir(&path).unwrap();
@@ -73,7 +73,8 @@ fn a_directory_with_other_files_that_others_may_use_is_refused_and_left_as_it_is
     fill(&path);
 }
 
-// A user who could write to the directory once made the server overwrite any file.
+// A regression: another user with write access to the directory could make the server overwrite any
+// file.
 #[test]
 fn a_lock_that_is_a_symbolic_link_is_refused_and_not_followed() {
     let parent = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Files that are refused, with a sentence, and left as they are.
+//! Files that are refused with an error and not changed.
 
 use std::fs;
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use super::crash::{World, changes, edges, empty_file};
 use crate::Graph;
 use crate::sim::SimDisk;
 
-/// Opens a directory whose graph is `content`; what it says, and whether the file is untouched.
+/// Opens a directory whose graph is `content` and returns the error, after checking that the file
+/// is unchanged.
 fn refused(content: &[u8]) -> OpenError {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("graph.redb");
@@ -83,7 +84,7 @@ fn a_newer_format_is_refused() {
 }
 
 #[test]
-fn a_file_cut_short_anywhere_is_refused() {
+fn a_truncated_file_is_refused() {
     let whole = filled();
     let cuts = (9..whole.len()).step_by(whole.len() / 40);
     for end in cuts {
@@ -95,10 +96,10 @@ fn a_file_cut_short_anywhere_is_refused() {
     }
 }
 
-// It once compared the number of edges, which is right as well when some are lost and as many are
-// invented.
+// Compares the edges and not only their number, which is also right if some are lost and as many
+// wrong ones added.
 #[test]
-fn a_page_of_noise_is_found_or_was_not_in_use() {
+fn a_page_of_noise_is_detected_or_was_unused() {
     let whole = filled();
     let model = World::open(whole.clone()).model;
     let mut found = 0;
