@@ -58,14 +58,13 @@ pub(super) struct Shared<'a> {
 #[derive(Debug)]
 pub(super) struct Publisher {
     token: u64,
-    /// Index of the node to connect to: at first the publisher's own, the next one at each
-    /// reconnect.
+    /// Index of the node to connect to. The next one follows at each reconnect.
     pub(super) node: usize,
     /// Events that are due but not sent.
     waiting: VecDeque<Event>,
     /// Events that are sent but not answered.
     in_flight: VecDeque<InFlight>,
-    connection: Option<Connection>,
+    link: Option<Connection>,
     /// The server is unreachable, or takes no more events.
     pub(super) is_lost: bool,
     /// Time of the next attempt to connect.
@@ -108,7 +107,7 @@ impl Publisher {
             node: token as usize,
             waiting: VecDeque::new(),
             in_flight: VecDeque::new(),
-            connection: None,
+            link: None,
             is_lost: false,
             retry_at: 0,
             away_since: None,
@@ -130,7 +129,7 @@ impl Publisher {
         self.is_lost
             || (self.waiting.is_empty()
                 && self.in_flight.is_empty()
-                && (!is_batch || self.connection.is_none()))
+                && (!is_batch || self.link.is_none()))
     }
 
     /// Sends as many waiting events as possible. With `last` no further event will be queued.
@@ -138,51 +137,45 @@ impl Publisher {
         if self.is_lost {
             return;
         }
-        if self.connection.is_none() && with.now < self.retry_at {
+        if self.link.is_none() && with.now < self.retry_at {
             return;
         }
-        if self.connection.is_none()
-            && (with.requests.is_batch() && !last || !self.waiting.is_empty())
-        {
+        if self.link.is_none() && (with.requests.is_batch() && !last || !self.waiting.is_empty()) {
             self.open(with);
         }
-        let Some(connection) = &mut self.connection else {
-            return;
-        };
+        let Some(link) = &mut self.link else { return };
         let is_batch = with.requests.is_batch();
         while let Some(&event) = self.waiting.front() {
             let has_room = match is_batch {
-                true => connection.out.len() < UNSENT_MAX,
+                true => link.out.len() < UNSENT_MAX,
                 false => self.in_flight.is_empty(),
             };
             if !has_room {
                 break;
             }
             self.waiting.pop_front();
-            with.requests.put(event, &mut connection.out, with.scratch);
+            with.requests.put(event, &mut link.out, with.scratch);
             with.tally.sent(event.due, with.now);
             self.in_flight.push_back(InFlight {
                 event,
                 sent: with.now,
             });
         }
-        if is_batch && last && self.waiting.is_empty() && !connection.finished {
-            with.requests.finish(&mut connection.out);
-            connection.finished = true;
+        if is_batch && last && self.waiting.is_empty() && !link.finished {
+            with.requests.finish(&mut link.out);
+            link.finished = true;
         }
-        if connection.out.len() > 0 && connection.connected {
+        if link.out.len() > 0 && link.connected {
             self.write(with);
         }
     }
 
     /// Handles readiness of the socket.
     pub(super) fn on_ready(&mut self, flags: Interest, with: &mut Shared<'_>) {
-        let Some(connection) = &mut self.connection else {
-            return;
-        };
-        if !connection.connected {
-            match connection.channel.socket().take_error() {
-                Ok(None) if flags.contains(Interest::OUT) => connection.connected = true,
+        let Some(link) = &mut self.link else { return };
+        if !link.connected {
+            match link.channel.socket().take_error() {
+                Ok(None) if flags.contains(Interest::OUT) => link.connected = true,
                 Ok(None) => {}
                 Ok(Some(error)) | Err(error) => return self.end(End::Unreachable(error), with),
             }
@@ -198,15 +191,13 @@ impl Publisher {
     /// Gives up on a connection attempt, or an answer, that takes too long; `patience` is the limit
     /// for answers in nanoseconds.
     pub(super) fn expire(&mut self, patience: u64, with: &mut Shared<'_>) {
-        let Some(connection) = &self.connection else {
-            return;
-        };
-        if !connection.connected && with.now - connection.opened > CONNECT_NANOS {
+        let Some(link) = &self.link else { return };
+        if !link.connected && with.now - link.opened > CONNECT_NANOS {
             return self.end(End::Unreachable(io::ErrorKind::TimedOut.into()), with);
         }
         let waits_since = match self.in_flight.front() {
             Some(sent) => sent.sent,
-            None if connection.finished => with.tally.last_answer.max(connection.opened),
+            None if link.finished => with.tally.last_answer.max(link.opened),
             None => return,
         };
         if with.now.saturating_sub(waits_since) > patience {
@@ -225,7 +216,7 @@ impl Publisher {
         }
         let mut out = Outgoing::default();
         with.requests.begin(&mut out);
-        self.connection = Some(Connection {
+        self.link = Some(Connection {
             channel,
             opened: with.now,
             connected: false,
@@ -237,37 +228,33 @@ impl Publisher {
     }
 
     fn write(&mut self, with: &mut Shared<'_>) {
-        let Some(connection) = &mut self.connection else {
-            return;
-        };
-        while connection.out.len() > 0 {
-            match connection.channel.write(connection.out.ready()) {
-                Ok(count) => connection.out.advance(count),
+        let Some(link) = &mut self.link else { return };
+        while link.out.len() > 0 {
+            match link.channel.write(link.out.ready()) {
+                Ok(count) => link.out.advance(count),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // The server may have sent an answer with the reason before it closed.
                 Err(_) => return self.read(with),
             }
         }
-        if connection.channel.flush().is_err() {
+        if link.channel.flush().is_err() {
             return self.read(with);
         }
         // During a handshake the next step is a read.
-        let waits = connection.channel.is_handshaking();
-        let wants_writable = connection.out.len() > 0 && !waits || connection.channel.wants_send();
-        if wants_writable != connection.watches_writable {
+        let waits = link.channel.is_handshaking();
+        let wants_writable = link.out.len() > 0 && !waits || link.channel.wants_send();
+        if wants_writable != link.watches_writable {
             let writable = if wants_writable {
                 Interest::OUT
             } else {
                 Interest::empty()
             };
-            let watched = with.poller.modify(
-                connection.channel.socket(),
-                self.token,
-                Interest::IN | writable,
-            );
+            let watched =
+                with.poller
+                    .modify(link.channel.socket(), self.token, Interest::IN | writable);
             match watched {
-                Ok(()) => connection.watches_writable = wants_writable,
+                Ok(()) => link.watches_writable = wants_writable,
                 Err(_) => self.end(End::Failed(FailureKind::Lost), with),
             }
         }
@@ -275,11 +262,9 @@ impl Publisher {
 
     fn read(&mut self, with: &mut Shared<'_>) {
         for _ in 0..READS_MAX {
-            let Some(connection) = &mut self.connection else {
-                return;
-            };
-            let was_handshaking = connection.channel.is_handshaking();
-            let (bytes, has_more) = match connection.channel.read(with.block) {
+            let Some(link) = &mut self.link else { return };
+            let was_handshaking = link.channel.is_handshaking();
+            let (bytes, has_more) = match link.channel.read(with.block) {
                 Received::Bytes(bytes, has_more) => (bytes, has_more),
                 Received::Blocked => return,
                 Received::Ended => return self.ended(with),
@@ -287,7 +272,7 @@ impl Publisher {
             };
             let (tally, in_flight, now) = (&mut *with.tally, &mut self.in_flight, with.now);
             let mut closes = false;
-            let read = connection.reader.read(bytes, |event| {
+            let read = link.reader.read(bytes, |event| {
                 closes |= record_answer(event, in_flight, tally, now);
             });
             if let Err(malformed) = read {
@@ -319,32 +304,27 @@ impl Publisher {
 
     /// Handles the end of the connection by the server.
     fn ended(&mut self, with: &mut Shared<'_>) {
-        let Some(connection) = &mut self.connection else {
-            return;
-        };
-        if !connection.connected {
+        let Some(link) = &mut self.link else { return };
+        if !link.connected {
             let error = Errno::CONNREFUSED.into();
             return self.end(End::Unreachable(error), with);
         }
         let (tally, in_flight, now) = (&mut *with.tally, &mut self.in_flight, with.now);
-        connection.reader.end(|event| {
+        link.reader.end(|event| {
             record_answer(event, in_flight, tally, now);
         });
         self.end(End::Fine, with);
     }
 
-    /// Drops the connection and counts the events in sent as lost. A batch cannot be continued on
+    /// Drops the connection and counts the events in flight as lost. A batch cannot be continued on
     /// another connection, so its publisher stops.
     fn end(&mut self, end: End, with: &mut Shared<'_>) {
         let is_batch = with.requests.is_batch();
-        let finished = self
-            .connection
-            .as_ref()
-            .is_some_and(|connection| connection.finished);
+        let finished = self.link.as_ref().is_some_and(|link| link.finished);
         let in_flight = self.in_flight.len() as u64;
         let left: Vec<Event> = self.in_flight.drain(..).map(|sent| sent.event).collect();
-        if let Some(connection) = self.connection.take() {
-            let _ = with.poller.remove(connection.channel.socket());
+        if let Some(link) = self.link.take() {
+            let _ = with.poller.remove(link.channel.socket());
         }
         if with.reconnects && !(finished && in_flight == 0) {
             return self.reconnect(&end, left, with);
@@ -375,7 +355,7 @@ impl Publisher {
         }
     }
 
-    /// Prepares a reconnect. Events in sent are not sent again, as they may have been published.
+    /// Prepares a reconnect. Events in flight are not sent again, as they may have been published.
     fn reconnect(&mut self, end: &End, left: Vec<Event>, with: &mut Shared<'_>) {
         self.retry_at = with.now + RETRY_NANOS;
         self.node += 1;
@@ -402,7 +382,7 @@ impl Publisher {
         }
     }
 
-    /// Reports the waiting events of a stopped batch that has no events in sent.
+    /// Reports the waiting events of a stopped batch that has no events in flight.
     fn report_unsent(&self, in_flight: u64, why: &str, with: &mut Shared<'_>) {
         if self.is_lost && in_flight == 0 {
             let failure = FailureKind::Unreachable(why.to_owned());
