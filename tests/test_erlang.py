@@ -374,6 +374,45 @@ def test_processes_are_logged_in_again_after_encke_restarts(start):
         assert beam.wait(30) == 0
 
 
+def test_a_repeated_login_has_the_options_of_all_logins_and_not_those_of_a_refused_one(start):
+    with cluster(start) as one:
+        subprocess.run(["erlc", "-o", one.path, CLIENTS / "encke.erl"], check=True)
+        beam = one.beam(
+            """
+            {ok, _} = encke:start_link(N),
+            until(fun() -> encke:current() =:= N end),
+            % Says how many notices of lost events, and how many of presence, came before an event.
+            Notices = fun(Name) ->
+                receive {router_msg, _} -> ok end,
+                {messages, All} = process_info(self(), messages),
+                say({Name, length([1 || {router_gap, unknown} <- All]), length([1 || {presence_snapshot, _, _} <- All])})
+            end,
+            ok = encke:login(N, alice, self(), [gap]),
+            ok = encke:login(N, alice),
+            % This server does not keep who is online.
+            {error, _} = encke:login(N, alice, self(), [presence]),
+            {error, _} = encke:login(N, never, self(), [presence]),
+            Other = spawn(fun() -> Notices(other) end),
+            ok = encke:login(N, bob, Other, [gap]),
+            ok = encke:login(N, carol, Other, [gap]),
+            say(ready),
+            Notices(alice),
+            receive stop -> ok end
+            """
+        )
+        assert beam.stdout.readline() == "ready\n"
+        # A login that was refused would be accepted by this one.
+        one.flags.append("--presence")
+        restart(one, start)
+        for name in ("alice", "bob", "carol"):
+            until(lambda name=name: one.server.sessions(name), "the process logged in again")
+        assert not one.server.sessions("never")
+        assert one.server.publish("alice", "after")["written"] == 1
+        assert beam.stdout.readline() == "{alice,1,0}\n"
+        assert one.server.publish("bob", "after")["written"] == 1
+        assert beam.stdout.readline() == "{other,1,0}\n"
+
+
 def test_a_linked_process_ends_with_encke_and_others_do_not(start):
     with cluster(start) as one:
         beam = one.beam(

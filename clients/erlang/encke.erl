@@ -97,7 +97,7 @@ login(Node, Id, Pid) ->
 %% @doc Logs `Pid' in with options. With `gap', it gets `{router_gap, N}' when it has lost `N' events, and
 %% `{router_gap, unknown}' before its login is repeated. With `presence', it gets `{presence_snapshot, Ids, Part}' and then `{presence, Id, online | offline}' of those that it follows. With
 %% `link', the process gets the exit signal `noconnection' when Encke is gone, as from a link with a router that is a
-%% process; such a login is not repeated.
+%% process; such a login is not repeated. Options of a later login of a process are added to those of its earlier ones.
 -spec login(node(), id(), pid(), [option()]) -> ok | {error, binary()}.
 login(Node, Id, Pid, Options) ->
     Login = {login, Id, Pid, Options},
@@ -106,10 +106,11 @@ login(Node, Id, Pid, Options) ->
             gen_server:call({router, at(Node)}, Login);
         false ->
             % It is remembered first: Encke may restart before it has answered.
-            ok = ask({remember, Node, Id, Pid, Options}),
+            Before = ask({remember, Node, Id, Pid, Options}, none),
             case gen_server:call({router, at(Node)}, Login) of
                 ok -> ok;
-                Error -> ok = ask({forget, Node, Id, Pid}), Error
+                % An earlier login as this id still holds.
+                Error -> ok = ask({restore, Node, Id, Pid, Before}, ok), Error
             end
     end.
 
@@ -121,7 +122,7 @@ logout(Node) ->
 %% @doc Logs `Pid' out of all its ids.
 -spec logout(node(), pid()) -> ok | {error, binary()}.
 logout(Node, Pid) ->
-    ok = ask({forget, Node, Pid}),
+    ok = ask({forget, Node, Pid}, ok),
     gen_server:call({router, at(Node)}, {logout, Pid}).
 
 %% @doc Adds subscriptions: pairs or records of subscriber and subject.
@@ -167,21 +168,31 @@ init(Nodes) ->
 handle_call({remember, Node, Id, Pid, Options}, _, State = #state{nodes = Nodes, logins = Logins}) ->
     case lists:member(Node, Nodes) of
         true ->
-            Login = case Logins of
-                #{Pid := {Monitor, Ids}} -> {Monitor, lists:keystore(Id, 1, Ids, {Id, Options})};
-                _ -> {erlang:monitor(process, Pid), [{Id, Options}]}
+            {Monitor, Ids} = case Logins of
+                #{Pid := Known} -> Known;
+                _ -> {erlang:monitor(process, Pid), []}
             end,
-            {reply, ok, State#state{logins = Logins#{Pid => Login}}};
+            {Before, All} = case lists:keyfind(Id, 1, Ids) of
+                % Encke adds the options to the earlier ones, too.
+                {_, Earlier} -> {Earlier, lists:usort(Earlier ++ Options)};
+                false -> {none, Options}
+            end,
+            Changed = {Monitor, lists:keystore(Id, 1, Ids, {Id, All})},
+            {reply, Before, State#state{logins = Logins#{Pid => Changed}}};
         false ->
             % It is about another Encke.
-            {reply, ok, State}
+            {reply, none, State}
     end;
-handle_call({forget, Node, Id, Pid}, _, State = #state{nodes = Nodes, logins = Logins}) ->
+handle_call({restore, Node, Id, Pid, Before}, _, State = #state{nodes = Nodes, logins = Logins}) ->
     case {lists:member(Node, Nodes), Logins} of
         {true, #{Pid := {Monitor, Ids}}} ->
-            case lists:keydelete(Id, 1, Ids) of
+            Restored = case Before of
+                none -> lists:keydelete(Id, 1, Ids);
+                _ -> lists:keystore(Id, 1, Ids, {Id, Before})
+            end,
+            case Restored of
                 [] -> {reply, ok, forget(Pid, State)};
-                Others -> {reply, ok, State#state{logins = Logins#{Pid => {Monitor, Others}}}}
+                _ -> {reply, ok, State#state{logins = Logins#{Pid => {Monitor, Restored}}}}
             end;
         _ ->
             {reply, ok, State}
@@ -239,12 +250,12 @@ point_at_first(#state{nodes = Nodes = [First | _]}) ->
     true = ets:insert(?MODULE, [{Node, First} || Node <- Nodes]),
     ok.
 
-%% Asks the process of start_link/1, if there is one.
-ask(Request) ->
+%% Asks the process of start_link/1. Returns `Default' if there is none.
+ask(Request, Default) ->
     try
         gen_server:call(?MODULE, Request, ?PATIENCE)
     catch
-        exit:{noproc, _} -> ok
+        exit:{noproc, _} -> Default
     end.
 
 forget(Pid, State = #state{logins = Logins}) ->
@@ -314,12 +325,13 @@ spread(Milliseconds) ->
     Milliseconds div 2 + rand:uniform(Milliseconds div 2).
 
 repeat_logins(#state{nodes = [Node | _], logins = Logins}) ->
-    Repeat = fun(Id, Pid, Options) ->
+    Repeat = fun(Pid, Ids) ->
         % It has lost what came meanwhile, if anything did.
-        _ = [Pid ! {router_gap, unknown} || lists:member(gap, Options)],
-        gen_server:cast({router, Node}, {login, Id, Pid, Options})
+        HearsGaps = lists:any(fun({_, Options}) -> lists:member(gap, Options) end, Ids),
+        _ = [Pid ! {router_gap, unknown} || HearsGaps],
+        [gen_server:cast({router, Node}, {login, Id, Pid, Options}) || {Id, Options} <- Ids]
     end,
-    _ = [Repeat(Id, Pid, Options) || {Pid, {_, Ids}} <- maps:to_list(Logins), {Id, Options} <- Ids],
+    _ = [Repeat(Pid, Ids) || {Pid, {_, Ids}} <- maps:to_list(Logins)],
     ok.
 
 %% Registers the names that are not registered, and those of an earlier run of the node, or of one that was left. Names of
