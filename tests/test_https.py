@@ -123,7 +123,7 @@ def test_a_wrong_token_is_said_to_be_wrong(served, tmp_path):
     wrong = tmp_path / "token"
     wrong.write_text("another")
     done = encke("publish", "rj", "x", "--control", url, "--token-file", wrong, env=TRUSTING)
-    assert done.returncode == 1 and "wants another token" in done.stderr, done.stderr
+    assert done.returncode == 1 and "requires another token" in done.stderr, done.stderr
 
 
 @pytest.fixture(scope="module")

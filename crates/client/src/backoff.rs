@@ -1,20 +1,20 @@
-//! How long to wait before another try: exponential, with full jitter, so that a million clients
-//! of a server that fell do not come back at once.
+//! Delays between connection attempts: exponential, with full jitter, so that a million clients of
+//! a failed server do not reconnect at once.
 
 use std::time::Duration;
 
 use crate::random::Random;
 
-/// Base until a server's `retry:` says otherwise.
+/// Base of the delays until the server sends one (`retry:`).
 const BASE: Duration = Duration::from_secs(1);
 
-/// Longest wait.
+/// Longest delay.
 const CAP: Duration = Duration::from_secs(30);
 
 /// Doublings after which the cap is reached from any base.
 const ATTEMPTS_MAX: u32 = 16;
 
-/// The waits of one client. Randomness comes from its seed.
+/// The delays of one client. They depend on its seed alone.
 #[derive(Debug)]
 pub struct Backoff {
     random: Random,
@@ -23,7 +23,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// No attempt has failed yet.
+    /// Returns the state of a client whose attempts have not failed yet.
     pub fn seeded(seed: u64) -> Self {
         Self {
             random: Random::seeded(seed),
@@ -32,17 +32,18 @@ impl Backoff {
         }
     }
 
-    /// Takes the server's reconnection time as the base.
+    /// Sets the base to the reconnect delay that the server sent.
     pub fn set_base(&mut self, base: Duration) {
         self.base = base.clamp(Duration::from_millis(1), CAP);
     }
 
-    /// Forgets failures: a connection held.
+    /// Notes that an attempt has succeeded: the next delay is up to the base again.
     pub fn succeed(&mut self) {
         self.attempt = 0;
     }
 
-    /// The wait before the next attempt: anything up to the base, doubled for each failure.
+    /// Returns a random delay before the next attempt. Its upper bound is the base, doubled for
+    /// each failure, and 30 s at most.
     pub fn next_wait(&mut self) -> Duration {
         let most = self
             .base

@@ -1,5 +1,4 @@
-//! A client of Encke's control listener, for the commands. Its errors are sentences that say what
-//! to do.
+//! A client of Encke's control API, for the commands. Its errors say what to do.
 
 mod exchange;
 mod secure;
@@ -21,40 +20,40 @@ use crate::http::{Connection, RequestBody, Url, encode_segment};
 use crate::tls::Authorities;
 use machine::failure::{Context, Failure, Outcome};
 
-/// `Content-Type` of a payload that is not said to be something else.
+/// Default `Content-Type` of a payload.
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// What became of a publish.
+/// Receipt of a published event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
-    /// The event's id; empty when the receipt sums up many.
+    /// The event id; empty in a summary of several events.
     #[serde(default)]
     pub id: String,
-    /// Ids subscribed.
+    /// Number of ids that are subscribed.
     pub subscribers: u64,
-    /// Ids of them online.
+    /// Number of those ids that are online.
     pub online: u64,
-    /// Sessions written to.
+    /// Number of sessions to which the event was written.
     pub written: u64,
-    /// Sessions in whose backlog it waits.
+    /// Number of sessions in whose backlog the event waits.
     pub queued: u64,
-    /// Sessions that lost it.
+    /// Number of sessions that lost the event.
     pub shed: u64,
-    /// What the server says besides.
+    /// Other members of the receipt.
     #[serde(flatten)]
     pub more: serde_json::Map<String, Value>,
 }
 
-/// Metadata of a payload besides its subject.
+/// Metadata of an event, besides its subject.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EventMetadata<'a> {
     /// `Content-Type` of the payload.
     pub content_type: Option<&'a str>,
-    /// The event's type, which subscribers see.
+    /// The event's type, which is delivered with it.
     pub kind: Option<&'a str>,
 }
 
-/// A client of a control listener, over `http` or `https`. Keeps its connection from call to call.
+/// A client of a control listener, over `http` or `https`. It keeps its connection between calls.
 #[derive(Debug)]
 pub struct ControlClient {
     shown: String,
@@ -66,13 +65,13 @@ pub struct ControlClient {
 /// How requests reach the listener.
 #[derive(Debug)]
 enum Channel {
-    /// Over a connection of our own: it costs a measurement little, and an answer can be read while
-    /// the request is written.
+    /// Over a connection of this crate. It adds little to measured times, and a response can be
+    /// read while the request is written.
     Plain {
         url: Url,
         connection: Option<Connection>,
     },
-    /// Through `ureq`, which has TLS and reads an answer after the request.
+    /// Through `ureq`, which reads the response after the request is written.
     Tls(Secure),
 }
 
@@ -87,7 +86,7 @@ impl ControlClient {
         Self::trusting(&Authorities::System, url, token)
     }
 
-    /// Creates a client that trusts these authorities.
+    /// Creates a client that trusts `authorities`.
     ///
     /// # Errors
     ///
@@ -110,7 +109,7 @@ impl ControlClient {
         })
     }
 
-    /// Limits how long the server may be silent within an answer. There is no limit without this.
+    /// Limits how long a read may wait for bytes of a response. By default there is no limit.
     pub fn set_read_timeout(&mut self, timeout: Duration) {
         self.read_timeout = Some(timeout);
     }
@@ -119,8 +118,8 @@ impl ControlClient {
     ///
     /// # Errors
     ///
-    /// When the connection fails, the server is silent for longer than the read timeout, or it
-    /// answers with an error: the sentence contains what the server said.
+    /// When the connection fails, a read takes longer than the read timeout, or the server answers
+    /// with an error. The error text contains the server's.
     pub fn publish(
         &mut self,
         subject: &str,
@@ -134,7 +133,7 @@ impl ControlClient {
         self.receipt(&path, payload, labels)
     }
 
-    /// Publishes `payload` about `subject` without waiting for the workers' turns.
+    /// Publishes `payload` about `subject` without waiting for the workers to deliver it.
     ///
     /// # Errors
     ///
@@ -160,7 +159,7 @@ impl ControlClient {
         self.receipt(&path, payload, labels)
     }
 
-    /// Subscribes `subscriber` to `subject`; whether it was not subscribed before.
+    /// Subscribes `subscriber` to `subject`. Returns whether the subscription is new.
     ///
     /// # Errors
     ///
@@ -170,7 +169,7 @@ impl ControlClient {
         changed(&answer, "added")
     }
 
-    /// Ends a subscription; whether there was one.
+    /// Removes a subscription. Returns whether there was one.
     ///
     /// # Errors
     ///
@@ -185,7 +184,7 @@ impl ControlClient {
         changed(&answer, "removed")
     }
 
-    /// The sessions of `id`.
+    /// Returns the sessions of `id`.
     ///
     /// # Errors
     ///
@@ -195,7 +194,7 @@ impl ControlClient {
         self.call("GET", &path, None, RequestBody::None)
     }
 
-    /// Whether `subscriber` would get what is published about `subject`, and why.
+    /// Explains whether `subscriber` would receive an event about `subject` now.
     ///
     /// # Errors
     ///
@@ -225,7 +224,7 @@ impl ControlClient {
         self.call("DELETE", &path, None, RequestBody::None)
     }
 
-    /// Issues a ticket for `ids`, to be used first within `ttl`.
+    /// Issues a ticket for `ids`, whose first use must be within `ttl`.
     ///
     /// # Errors
     ///
@@ -235,7 +234,8 @@ impl ControlClient {
         self.post("/v1/tickets", &request)
     }
 
-    /// Revokes what was issued to `id` before a time, in seconds since 1970; by default before now.
+    /// Revokes the tokens and tickets of `id` that were issued before a time in seconds since 1970;
+    /// by default before now.
     ///
     /// # Errors
     ///
@@ -257,14 +257,14 @@ impl ControlClient {
         self.post("/v1/revocations", &json!({"jti": jti}))
     }
 
-    /// Posts JSON.
+    /// Sends a POST request with a JSON body.
     fn post(&mut self, path: &str, request: &Value) -> Outcome<Value> {
         let body = request.to_string();
         let body = RequestBody::Bytes(body.as_bytes());
         self.call("POST", path, Some("application/json"), body)
     }
 
-    /// The sessions that are owed most, `limit` of them at most.
+    /// Returns the sessions with the largest backlogs, at most `limit` of them.
     ///
     /// # Errors
     ///
@@ -274,7 +274,7 @@ impl ControlClient {
         self.call("GET", &path, None, RequestBody::None)
     }
 
-    /// The server's statistics.
+    /// Returns the server's statistics.
     ///
     /// # Errors
     ///
@@ -283,7 +283,7 @@ impl ControlClient {
         self.call("GET", "/v1/stats", None, RequestBody::None)
     }
 
-    /// The cluster that the server is a node of.
+    /// Returns the state of the cluster that the server is a node of.
     ///
     /// # Errors
     ///
@@ -302,18 +302,18 @@ impl ControlClient {
         self.call("POST", &path, None, RequestBody::None)
     }
 
-    /// Whether the server says that it is well.
+    /// Returns whether the server answers that it is healthy.
     pub fn is_healthy(&mut self) -> bool {
         self.call("GET", "/healthz", None, RequestBody::None)
             .is_ok()
     }
 
-    /// Whether the server says that it is ready for clients.
+    /// Returns whether the server answers that it is ready for clients.
     pub fn is_ready(&mut self) -> bool {
         self.call("GET", "/readyz", None, RequestBody::None).is_ok()
     }
 
-    /// Reads a JSON document of the server.
+    /// Fetches the JSON document at `path`.
     ///
     /// # Errors
     ///
@@ -322,7 +322,7 @@ impl ControlClient {
         self.call("GET", path, None, RequestBody::None)
     }
 
-    /// Adds many edges: lines of `subscriber subject`.
+    /// Adds subscriptions in bulk. `edges` has a line `subscriber subject` for each.
     ///
     /// # Errors
     ///
@@ -331,7 +331,7 @@ impl ControlClient {
         self.stream("/v1/subscriptions", "text/plain", edges)
     }
 
-    /// Removes many edges.
+    /// Removes subscriptions in bulk. `edges` has a line `subscriber subject` for each.
     ///
     /// # Errors
     ///
@@ -340,7 +340,7 @@ impl ControlClient {
         self.stream("/v1/subscriptions/remove", "text/plain", edges)
     }
 
-    /// Copies the server's graph to `out`, as the file of a data directory.
+    /// Copies the server's graph to `out`, in the format of the file in a data directory.
     ///
     /// # Errors
     ///
@@ -349,8 +349,8 @@ impl ControlClient {
         self.download("/v1/graph/backup", out)
     }
 
-    /// Copies to `out` the original terms of ids that Erlang nodes have added, as the file of a
-    /// data directory. Writes nothing if there are none.
+    /// Copies the original terms of ids that Erlang nodes have added to `out`, in the format of the
+    /// file in a data directory. Writes nothing if there are none.
     ///
     /// # Errors
     ///
@@ -359,7 +359,7 @@ impl ControlClient {
         self.download("/v1/graph/backup/erlang-ids", out)
     }
 
-    /// Publishes a ready NDJSON batch and returns its one summary.
+    /// Publishes an NDJSON batch and returns the summary of its receipts.
     ///
     /// # Errors
     ///
@@ -397,12 +397,12 @@ fn edge(subscriber: &str, subject: &str) -> String {
     )
 }
 
-/// Whether the one edge of a call is among those that `member` of the answer counts.
+/// Returns whether a request about one edge has changed it, by the count in `member` of the answer.
 fn changed(answer: &Value, member: &str) -> Outcome<bool> {
     let count = answer[member].as_u64().ok_or_else(|| {
         Failure::new(format!(
-            "the answer does not say how many edges were {member}: is the server as new as this \
-             program?"
+            "the answer does not say how many subscriptions were {member}: update the server, or \
+             use a program as old as the server"
         ))
     })?;
     Ok(count > 0)

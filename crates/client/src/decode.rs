@@ -1,7 +1,7 @@
-//! A server's bytes, decoded: head, framing, events. Pure: bytes in, what happened out.
+//! Decoders of what a server sends: head, framing, events. No I/O: bytes in, results out.
 //!
-//! `head`, `framing` and `websocket` are shared by all readers. `count` is for a million clients:
-//! it keeps no byte of what it reads. `sse` and `lines` are for a reader that wants the events.
+//! `head`, `framing` and `websocket` are shared by all readers. `count` serves a million clients
+//! and keeps no byte of what it reads. `sse` and `lines` serve readers that need the events.
 
 pub mod head;
 pub mod framing;
@@ -14,16 +14,16 @@ pub mod lines;
 use std::fmt;
 use std::str::FromStr;
 
-/// How a server streams events.
+/// Transport by which a server streams events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// Server-Sent Events.
     Sse,
     /// One JSON object a line.
     Ndjson,
-    /// Each chunk of the body is a payload; the first is a welcome.
+    /// Each chunk of the body is a payload; the first one is a greeting.
     Chunks,
-    /// Bytes without events.
+    /// A body of bytes, in which no events are looked for.
     Raw,
     /// Each message of a WebSocket is a payload, or an object that holds one.
     WebSocket,
@@ -58,14 +58,14 @@ impl fmt::Display for Transport {
     }
 }
 
-/// A server broke the rules of its protocol.
+/// Violation of a protocol by a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Malformed {
     /// The status line is not one of HTTP/1.
     StatusLine,
     /// A header line has no colon.
     Field,
-    /// The head goes on past [`head::HEAD_MAX`].
+    /// The head is longer than [`head::HEAD_MAX`].
     HeadTooLong,
     /// `Content-Length` is not a number.
     Length,
@@ -73,16 +73,16 @@ pub enum Malformed {
     ChunkSize,
     /// A chunk does not end in CR LF.
     ChunkEnd,
-    /// A 101 answer that does not open a WebSocket: a wrong or missing `Sec-WebSocket-Accept`,
-    /// `Upgrade` or `Connection`.
+    /// A response with status 101 does not open a WebSocket: `Sec-WebSocket-Accept`, `Upgrade` or
+    /// `Connection` is wrong or missing.
     Handshake,
-    /// A frame with reserved bits or an unknown kind, or a continuation of nothing.
+    /// A frame has reserved bits or an unknown opcode, or continues no message.
     Frame,
-    /// A frame from a server that is masked.
+    /// A frame of the server is masked.
     Masked,
-    /// A control frame that is fragmented or longer than 125 bytes.
+    /// A control frame is fragmented or longer than 125 bytes.
     Control,
-    /// A message of a WebSocket goes on past [`lines::LINE_MAX`].
+    /// A message of a WebSocket is longer than [`lines::LINE_MAX`].
     MessageTooLong,
 }
 
@@ -95,8 +95,10 @@ impl fmt::Display for Malformed {
             Self::Length => "Content-Length is not a number",
             Self::ChunkSize => "a chunk size is not hexadecimal",
             Self::ChunkEnd => "a chunk does not end in CR LF",
-            Self::Handshake => "the 101 answer does not open a WebSocket as RFC 6455 asks",
-            Self::Frame => "a WebSocket frame has reserved bits, an unknown kind or no beginning",
+            Self::Handshake => "the 101 answer does not open a WebSocket as RFC 6455 requires",
+            Self::Frame => {
+                "a WebSocket frame has reserved bits or an unknown opcode, or continues no message"
+            }
             Self::Masked => "a WebSocket frame of the server is masked",
             Self::Control => "a WebSocket control frame is fragmented or too long",
             Self::MessageTooLong => "a message is longer than 1 MiB",

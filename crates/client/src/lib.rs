@@ -7,21 +7,21 @@
 
 /// Randomness from a seed.
 pub mod random;
-/// Stamps in payloads, which tell delay and loss.
+/// Stamps in payloads, by which delay and loss are measured.
 pub mod stamp;
 /// Decoders of what a server sends.
 pub mod decode;
-/// TLS of clients: what they trust, and why a handshake fails.
+/// TLS of clients: what they trust, and error texts for failed handshakes.
 pub mod tls;
 /// A blocking HTTP/1.1 client.
 pub mod http;
-/// A client of the control API.
+/// A client of Encke's control API.
 pub mod control_client;
-/// Delays between attempts: exponential, with full jitter.
+/// Delays between connection attempts: exponential, with full jitter.
 pub mod backoff;
-/// What a client that reconnects has received.
+/// Event ids that a reconnecting client has received, to drop repeats and notice gaps.
 pub mod received;
-/// A stream of events that reconnects.
+/// A subscriber that reconnects and resumes.
 pub mod listen;
-/// Rates of a running program, from two readings of its counters.
+/// Rates of a running program, from two snapshots of its counters (`encke top`).
 pub mod top;

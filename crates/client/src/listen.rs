@@ -1,7 +1,7 @@
-//! One stream, followed: connects, decodes, and comes back with jitter when the server goes.
+//! A subscriber: connects, decodes events, and reconnects with jitter when the stream breaks.
 //!
-//! Owns the place in the stream: a client that comes back asks for what it missed, and passes on
-//! no event twice.
+//! Owns the cursor: after a reconnect the subscriber requests what it has missed, and reports no
+//! event twice.
 
 mod event;
 mod request;
@@ -27,37 +27,37 @@ use event::Item;
 pub use event::{Event, Presence, Reset};
 use request::Request;
 
-/// How often a wait looks whether it should stop.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Interval at which a wait checks whether it should stop.
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Silence after which the connection is taken for dead: three heartbeats of the longest usual
-/// interval.
+/// Time without input after which the connection is taken for dead: three heartbeats of the
+/// longest usual interval.
 const SILENCE_MAX: Duration = Duration::from_secs(180);
 
-/// What to follow.
+/// Options of [`listen`].
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The public listener.
+    /// URL of the public listener.
     pub url: String,
-    /// Authorities that an `https` server's certificate must be issued by.
+    /// Authorities that are trusted to issue the certificate of an `https` server.
     pub authorities: Authorities,
-    /// Ids to log in as. None means those that the credential stands for.
+    /// Ids to log in as. If empty, the server takes those of the credential.
     pub ids: Vec<String>,
-    /// What proves who the client is, if the server wants that.
+    /// Token or ticket, if the server requires one.
     pub credential: Option<Credential>,
-    /// How the events come.
+    /// Transport of the events.
     pub transport: Transport,
-    /// Where to start.
+    /// Where in the stream to start.
     pub start: Start,
-    /// Whether events are wanted with all that is known of them, not only with their payload.
+    /// Whether to request events with their metadata (`format=json`), not only with their payload.
     pub whole: bool,
-    /// Whether the server is asked who is online.
+    /// Whether to request presence: which of the subscribed ids are online.
     pub presence: bool,
     /// Seed of the jitter.
     pub seed: u64,
 }
 
-/// How the events of one client come.
+/// Transport of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// Server-Sent Events.
@@ -66,26 +66,26 @@ pub enum Transport {
     Ndjson,
     /// One JSON object in each message.
     WebSocket,
-    /// An array of JSON objects in each answer.
+    /// Long polling: an array of JSON objects in each response.
     Poll,
-    /// Each chunk is a payload. Has no ids, so nothing that was missed comes later.
+    /// One payload in each chunk. It has no event ids, so missed events cannot be requested.
     Chunks,
 }
 
-/// Where in the stream a client starts.
+/// Where in the stream a subscriber starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
-    /// With what is published from now on.
+    /// With the next event that is published.
     Live,
-    /// With what was published after this event id.
+    /// After the event with this id.
     After(String),
-    /// With the oldest event that the server has.
+    /// With the oldest event in the server's history.
     Earliest,
-    /// With the last events of each subject, so many.
+    /// With this many last events of each subject.
     Rewind(u8),
 }
 
-/// What proves who a client is. Its `Debug` hides the secret.
+/// Credential of a client. Its `Debug` form hides the secret.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credential {
     /// A token, sent as `Authorization: Bearer`.
@@ -103,30 +103,31 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// What happened to the stream.
+/// Report of a subscriber to its caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notification {
-    /// The server answered. The client asked for what came after this event id.
+    /// A stream is open. It continues after this event id, if one was sent.
     Connected(Option<String>),
-    /// An event came that had not come before.
+    /// An event that was not reported before.
     Event(Event),
-    /// The server cannot give all that was missed.
+    /// Events may be missing from here on.
     Reset(Reset),
-    /// The server dropped so many events, because the client read too slowly.
+    /// The server dropped this many events because the client read too slowly.
     Gap(u64),
-    /// The server says who is online.
+    /// Which ids are online.
     Presence(Presence),
-    /// The stream is gone for this reason and will be tried again after this time.
+    /// The stream broke for this reason. The next attempt begins after this time.
     Lost(String, Duration),
 }
 
-/// Follows the stream until `stop` is set, `tell` breaks, or the server refuses for good.
+/// Subscribes, reconnecting as needed, until `stop` is set, `tell` returns
+/// [`ControlFlow::Break`], or an attempt fails in a way that a retry cannot change.
 ///
 /// # Errors
 ///
-/// When the URL is invalid, the authorities cannot be used, or the server refuses in a way that a
-/// retry cannot change, or its certificate is not trusted. A stream that breaks is a
-/// [`Notification::Lost`], and no error.
+/// When the URL is invalid, the authorities cannot be used, the server's certificate is not
+/// trusted, or the server refuses the request. A stream that breaks is not an error but a
+/// [`Notification::Lost`].
 pub fn listen(
     options: &Options,
     stop: &AtomicBool,
@@ -166,7 +167,7 @@ pub fn listen(
     }
 }
 
-/// One client over all its connections.
+/// State of a subscriber over all its connections.
 struct Client<'a> {
     request: Request<'a>,
     place: Place,
@@ -179,7 +180,7 @@ impl Client<'_> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Passes on what came; an event that came before is dropped.
+    /// Reports `items` to the caller, without events that were reported before.
     fn pass(
         &mut self,
         items: Vec<Item>,
@@ -194,11 +195,11 @@ impl Client<'_> {
     }
 }
 
-/// Where in the stream a client is.
+/// Cursor of a subscriber.
 struct Place {
-    /// Until there is an id.
+    /// Counts until an id is known.
     start: Start,
-    /// The last event id, as it came.
+    /// The last event id.
     last: Option<String>,
     received: Received,
 }
@@ -212,7 +213,7 @@ impl Place {
         }
     }
 
-    /// The id after which the next request asks for events.
+    /// Returns the id after which the next request continues, if there is one.
     fn after(&self) -> Option<&str> {
         match (&self.last, &self.start) {
             (Some(id), _) | (None, Start::After(id)) => Some(id),
@@ -220,7 +221,7 @@ impl Place {
         }
     }
 
-    /// Takes what came; what is to be told of it.
+    /// Advances the cursor by `item`, and returns what to report of it.
     fn take(&mut self, item: Item) -> Option<Notification> {
         match item {
             Item::Event(event) => {
@@ -239,7 +240,7 @@ impl Place {
                 None
             }
             Item::Reset(reset) => {
-                // What comes next may have any number, also one that came before.
+                // The next events may have any number, also one that was seen before.
                 if !reset.is_expired() {
                     self.received.forget();
                 }
@@ -251,31 +252,35 @@ impl Place {
     }
 }
 
+/// Why a connection ended, and what follows.
 enum Ended {
+    /// The caller wants to stop.
     ByUs,
+    /// A retry cannot help.
     ForGood(Failure),
+    /// Retry. With the reason.
     ForNow(String, Wait),
 }
 
-/// How long to wait before the next attempt.
+/// Delay before the next attempt.
 #[derive(Debug, Clone, Copy)]
 enum Wait {
-    /// As long as the client's own jitter says.
+    /// The backoff's delay.
     Jitter,
-    /// That, and not less than this.
+    /// The backoff's delay, but at least this.
     AtLeast(Duration),
-    /// As long as the server says: it spreads clients itself when it ends their streams.
+    /// The delay that the server sent: it spreads the clients itself when it drains.
     AsTold(Duration),
 }
 
-/// Sleeps unless `stop` is set meanwhile; whether it slept to the end.
+/// Sleeps for `wait`. Returns false if `stop` was set before or meanwhile.
 fn sleep(wait: Duration, stop: &AtomicBool) -> bool {
     let until = Instant::now() + wait;
     while let Some(left) = until.checked_duration_since(Instant::now()) {
         if stop.load(Ordering::Relaxed) {
             return false;
         }
-        thread::sleep(left.min(LOOK_EVERY));
+        thread::sleep(left.min(STOP_CHECK_INTERVAL));
     }
     !stop.load(Ordering::Relaxed)
 }

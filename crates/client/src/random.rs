@@ -1,16 +1,16 @@
-//! Randomness as an argument: a seed gives the same run everywhere.
+//! Pseudo-random numbers from a seed: the same seed gives the same numbers on every machine.
 
-/// A splitmix64 generator. Good enough to shuffle and to spread; never for secrets.
+/// A SplitMix64 generator. Good enough to shuffle and to spread load; not for secrets.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// A generator that repeats itself for the same `seed`.
+    /// Returns a generator for `seed`.
     pub const fn seeded(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -19,7 +19,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, which is at least 1.
+    /// Returns a number below `bound`, which is at least 1.
     pub fn below(&mut self, bound: u64) -> u64 {
         let wide = u128::from(self.bits()) * u128::from(bound);
         u64::try_from(wide >> 64).expect("the high half of a 128-bit product fits 64 bits")

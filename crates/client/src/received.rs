@@ -1,61 +1,62 @@
-//! What a client that reconnects has received: tells a repeated event from a new one, in the memory
-//! of a few numbers.
+//! Event ids that a reconnecting client has received: tells repeated events from new ones in a few
+//! bytes of memory.
 //!
-//! Ids say how far everything is complete (`<epoch>-<sequence>-<complete>`). Up to there one number
-//! is enough; only events beyond it are remembered one by one, which are few and seldom.
+//! Ids carry the sequence number up to which everything was sent
+//! (`<epoch>-<sequence>-<complete>`). That number stands for all events up to it. Only events
+//! beyond it are remembered one by one, and those are few.
 
 use crate::decode::event_id::EventId;
 
-/// Events beyond the complete ones that are remembered. A server under load sends a few thousand
-/// small events while it delivers one to a million sessions; beyond this, the oldest are forgotten
-/// and a repeat of them would be taken for new.
+/// Events beyond `complete` that are remembered. A server under load sends a few thousand small
+/// events while it delivers a large one to a million sessions. Beyond this bound the oldest are
+/// forgotten, and a repeat of one would be taken for new.
 const BEYOND_MAX: usize = 65_536;
 
-/// What a client has received up to now. Lives as long as the client, over all its connections.
+/// What a client has received. Lives as long as the client, over all its connections.
 #[derive(Debug, Clone, Default)]
 pub struct Received {
-    /// Of the last id; 0 before the first.
+    /// Epoch of the last id; 0 before the first.
     epoch: u32,
-    /// Everything up to here was sent to the client, by the ids that it has seen.
+    /// Everything up to this sequence number was sent to the client, by the ids that it has seen.
     complete: u64,
-    /// The highest event that has come.
+    /// The highest sequence number received.
     highest: u64,
-    /// `highest` when the present connection was opened.
+    /// `highest` when the current connection was opened.
     highest_before: u64,
-    /// The last id, as the server is told it: sequence and complete.
+    /// Sequence and `complete` of the last id.
     last: Option<(u64, u64)>,
-    /// Events beyond `complete` that have come, ascending.
+    /// Received events beyond `complete`, ascending.
     #[expect(
         clippy::box_collection,
-        reason = "one of a million clients pays for a pointer only"
+        reason = "each of a million clients pays for a pointer only"
     )]
     beyond: Option<Box<Vec<u64>>>,
 }
 
-/// What an event is to a client.
+/// Whether an event is new to a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
-    /// It has not come before.
+    /// It was not received before.
     New,
-    /// It came over an earlier connection, or already over this one.
+    /// It was received before, on this or an earlier connection.
     Repeat,
-    /// It has not come before, but an earlier id said that everything up to it had: a client that
-    /// reconnected in between would have missed it.
+    /// It was not received before, although an earlier id said that everything up to it was sent: a
+    /// client that had reconnected in between would have missed it.
     Late,
 }
 
 impl Received {
-    /// Takes note that a new connection is open.
+    /// Notes that a new connection is open.
     pub fn reconnect(&mut self) {
         self.highest_before = self.highest;
     }
 
-    /// Forgets everything: numbers begin anew, or the server does not know where the client is.
+    /// Forgets everything: sequence numbers begin again, or the server does not know the cursor.
     pub fn forget(&mut self) {
         *self = Self::default();
     }
 
-    /// The last id that came, as epoch, sequence and complete.
+    /// Returns the last id received.
     pub fn last(&self) -> Option<EventId> {
         let (sequence, complete) = self.last?;
         Some(EventId {
@@ -65,7 +66,7 @@ impl Received {
         })
     }
 
-    /// Takes the id of an event.
+    /// Notes the id of an event, and returns whether it is new.
     pub fn event(&mut self, id: EventId) -> Arrival {
         self.enter(id.epoch);
         let beyond = self.beyond.as_deref();
@@ -86,7 +87,7 @@ impl Received {
         arrival
     }
 
-    /// Takes an id that came without an event.
+    /// Notes an id that came without an event.
     pub fn cursor(&mut self, id: EventId) {
         self.enter(id.epoch);
         self.advance(id);

@@ -1,20 +1,20 @@
-//! What a publisher writes into a payload so that whoever receives it can tell how late it is and
-//! whether something before it is missing: the JSON members `"t"` and `"n"`.
+//! Stamps: the JSON members `"t"` and `"n"` that a publisher writes into a payload, by which a
+//! receiver measures latency and notices missing events.
 //!
-//! Owns the format, in both directions. Must never read a clock.
+//! Owns writing and finding them. Must never read a clock.
 
 use memchr::memchr;
 
-/// When an event was due, and which of its target's events it is.
+/// Time at which an event was due, and its number among the events of its subject.
 ///
 /// As JSON members: `"t":1700000000000000000,"n":17`. They may stand anywhere in the payload, also
 /// within a JSON string (`\"t\":…`), and blanks may follow the colon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// When the event was due: nanoseconds since the epoch, of the machine's real-time clock. A
-    /// late send does not change it.
+    /// Time at which the event was due, in nanoseconds since 1970 by the machine's real-time clock.
+    /// It does not change when the event is sent late.
     pub due: u64,
-    /// Events of one target count from 1, without a gap.
+    /// Number of the event. The events of a subject count from 1 without a gap.
     pub number: u64,
 }
 
@@ -28,7 +28,7 @@ impl Stamp {
         out.extend_from_slice(digits.format(self.number).as_bytes());
     }
 
-    /// The stamp of a whole payload.
+    /// Returns the stamp in a whole payload, if it has one.
     pub fn find(payload: &[u8]) -> Option<Self> {
         let mut finder = Finder::new();
         finder.bytes(payload);
@@ -36,7 +36,7 @@ impl Stamp {
     }
 }
 
-/// Finds the stamp of a payload that comes in pieces, of which it keeps no byte.
+/// Finds the stamp of a payload that arrives in pieces, without keeping its bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Finder {
     due: u64,
@@ -45,7 +45,7 @@ pub struct Finder {
     found: Found,
 }
 
-/// What the last bytes were.
+/// Position of the next byte with respect to a member of the stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
     Elsewhere,
@@ -71,7 +71,7 @@ enum Found {
 }
 
 impl Finder {
-    /// At the start of a payload.
+    /// Returns a finder at the start of a payload.
     pub const fn new() -> Self {
         Self {
             due: 0,
@@ -81,7 +81,8 @@ impl Finder {
         }
     }
 
-    /// Reads on in the payload: as [`Finder::byte`], without a look at what cannot be a member.
+    /// Reads the next bytes of the payload. The result is that of [`Finder::byte`] for each of
+    /// them, but bytes that cannot begin a member are skipped.
     #[inline]
     pub fn bytes(&mut self, mut bytes: &[u8]) {
         loop {
@@ -119,7 +120,7 @@ impl Finder {
         };
     }
 
-    /// The stamp of the payload that ends here, if it had one; the next payload begins.
+    /// Ends the payload and returns its stamp, if it had one. The next byte begins another payload.
     #[inline]
     pub fn take(&mut self) -> Option<Stamp> {
         let stamp = (self.found == Found::Both).then_some(Stamp {
@@ -228,7 +229,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn passing_over_bytes_finds_the_same(
+        fn skipping_bytes_finds_the_same_stamp(
             payload in "[\\\\\"tn: 0-9,x]{0,60}",
             at in 0usize..60,
         ) {
@@ -241,7 +242,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_found(due: u64, number: u64) {
+        fn a_written_stamp_is_found(due: u64, number: u64) {
             let mut payload = b"{".to_vec();
             let stamp = Stamp { due, number };
             stamp.append(&mut payload);

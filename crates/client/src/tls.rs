@@ -1,7 +1,7 @@
-//! TLS of clients: which authorities they trust, which names they expect, and why a handshake
-//! failed, as a sentence.
+//! TLS of clients: which authorities they trust, which names they expect, and error texts for
+//! failed handshakes.
 //!
-//! Must never turn the verification of certificates off.
+//! Must never disable the verification of certificates.
 
 mod explain;
 mod session;
@@ -24,13 +24,13 @@ pub use explain::{explain, handshake_error};
 pub use rustls::Error;
 pub use session::{Resumption, Session, TlsClient};
 
-/// The protocol that clients offer (RFC 7301).
+/// Application protocol that clients offer (RFC 7301).
 const ALPN: &[u8] = b"http/1.1";
 
 /// Certificate authorities that a client trusts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Authorities {
-    /// Those of the system, or of the file that `SSL_CERT_FILE` names.
+    /// Those of the system, or those in the file that `SSL_CERT_FILE` names.
     #[default]
     System,
     /// Those in this PEM file, and no others.
@@ -38,16 +38,16 @@ pub enum Authorities {
 }
 
 impl Authorities {
-    /// The authorities in `file`, or else the system's.
+    /// Returns the authorities in `file`, or those of the system if it is `None`.
     pub fn new(file: Option<&Path>) -> Self {
         file.map_or(Self::System, |file| Self::File(file.to_owned()))
     }
 
-    /// The certificates of the file; nothing for the system's.
+    /// Reads the certificates of the file. Returns `None` for the authorities of the system.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read, or has no certificate.
+    /// When the file cannot be read or has no certificate.
     pub fn certificates(&self) -> Outcome<Option<Vec<CertificateDer<'static>>>> {
         let Self::File(path) = self else {
             return Ok(None);
@@ -65,7 +65,7 @@ impl Authorities {
         Ok(Some(certificates))
     }
 
-    /// A configuration that trusts these authorities and offers HTTP/1.1.
+    /// Returns a configuration that trusts these authorities and offers HTTP/1.1.
     ///
     /// # Errors
     ///
@@ -98,16 +98,16 @@ impl Authorities {
     }
 }
 
-/// The one provider of cryptography of all clients.
+/// Returns the cryptography provider that all clients use.
 pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
 
-/// The name that the certificate of `host` must have: a DNS name or an address.
+/// Returns the name that the certificate of `host` must have: a DNS name or an IP address.
 ///
 /// # Errors
 ///
-/// When it can be neither.
+/// When `host` is neither.
 pub fn server_name(host: &str) -> io::Result<ServerName<'static>> {
     ServerName::try_from(host.to_owned()).map_err(|_| {
         io::Error::new(

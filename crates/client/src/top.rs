@@ -1,11 +1,11 @@
-//! What a running program is at: its counters read twice, and what happened in between.
+//! Rates of a running program: the differences of two snapshots of its counters (`encke top`).
 //!
-//! Must never ask it for more than a scrape of its metrics would, but for its slowest readers, and
-//! for those only when it has some.
+//! Must never cost the program more than a scrape of its metrics does. The one exception is the
+//! list of slowest sessions, which is requested only when some session has a backlog.
 
-/// What a program counts, as it says so.
+/// A snapshot of a program's counters: the answer to `GET /v1/stats`.
 pub mod snapshot;
-/// What happened between two readings, by the second.
+/// Rates and gauges computed from two snapshots.
 pub mod view;
 
 use std::time::Duration;
@@ -18,44 +18,45 @@ use machine::failure::Outcome;
 use snapshot::Snapshot;
 use view::View;
 
-/// How long a server may take to answer before it counts as gone.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time that a server may take to answer before it counts as unreachable.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Slow readers that are asked for.
+/// Sessions that are requested of the list of slowest sessions.
 const SLOWEST_MAX: usize = 10;
 
-/// Looks at one server again and again.
+/// A client of one server that takes snapshots of its counters.
 #[derive(Debug)]
 pub struct Monitor {
     control: ControlClient,
+    /// The last snapshot; `None` before the first one and after an error.
     before: Option<Snapshot>,
 }
 
-/// What a look has shown.
+/// Result of one sample.
 #[derive(Debug)]
 pub enum Sample {
-    /// What happened since the look before.
+    /// Rates since the sample before.
     View(Box<View>),
-    /// The server is another than at the look before, or this was the first: the next will tell.
+    /// There is nothing to compare with: this is the first sample of this run of the server.
     First,
 }
 
 impl Monitor {
-    /// Nothing is looked at yet.
+    /// Returns a monitor that has taken no sample yet.
     pub fn new(mut control: ControlClient) -> Self {
-        control.set_read_timeout(PATIENCE);
+        control.set_read_timeout(ANSWER_TIMEOUT);
         Self {
             control,
             before: None,
         }
     }
 
-    /// Reads the server's counters.
+    /// Takes a snapshot of the server's counters and compares it with the one before.
     ///
     /// # Errors
     ///
-    /// When the server cannot be reached, refuses, or does not count what this program shows. The
-    /// next look that succeeds is a first one again.
+    /// When the server cannot be reached, refuses, or lacks a counter that is shown. The next
+    /// sample that succeeds is [`Sample::First`].
     pub fn sample(&mut self) -> Outcome<Sample> {
         let before = self.before.take();
         let now = Snapshot::parse(&self.control.stats()?)?;
@@ -73,7 +74,8 @@ impl Monitor {
         Ok(Sample::View(Box::new(view)))
     }
 
-    /// Nothing when the workers do not report: one that is stuck must not hide what else is known.
+    /// Requests the slowest sessions. Returns `None` on any error: a stuck worker, which delays
+    /// this report, must not hide the rest of the view.
     fn slowest(&mut self) -> Option<Vec<Value>> {
         match self.control.slowest(SLOWEST_MAX).ok()?["sessions"].take() {
             Value::Array(sessions) => Some(sessions),
@@ -91,21 +93,21 @@ mod tests {
     use super::snapshot::tests::stats;
     use super::*;
 
-    /// A server that has counted more each time, and whose workers do not report.
+    /// Returns a client of a server whose counters grow, and whose workers do not report.
     fn stuck() -> ControlClient {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         thread::spawn(move || {
-            let mut looks = 0_u32;
-            // A connection on which a call was refused is not used again.
+            let mut samples = 0_u32;
+            // The client does not reuse a connection after an error.
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
                 let lines = BufReader::new(stream.try_clone().unwrap()).lines();
                 for line in lines.map_while(Result::ok) {
                     let (status, body) = match line.split(' ').nth(1) {
                         Some("/v1/stats") => {
-                            looks += 1;
-                            ("200 OK", stats(looks.into(), looks.into()))
+                            samples += 1;
+                            ("200 OK", stats(samples.into(), samples.into()))
                         }
                         Some("/v1/slowest?limit=10") => ("504 Late", Value::Null),
                         _ => continue,
@@ -125,11 +127,11 @@ mod tests {
     }
 
     #[test]
-    fn workers_that_do_not_report_hide_nothing_else() {
-        let mut watch = Monitor::new(stuck());
-        assert!(matches!(watch.sample(), Ok(Sample::First)));
+    fn a_view_is_complete_but_for_the_slowest_sessions_if_workers_do_not_report() {
+        let mut monitor = Monitor::new(stuck());
+        assert!(matches!(monitor.sample(), Ok(Sample::First)));
         for _ in 0..2 {
-            let Ok(Sample::View(view)) = watch.sample() else {
+            let Ok(Sample::View(view)) = monitor.sample() else {
                 panic!("the counters can be read")
             };
             assert!(view.totals.sessions.unwrap().backlog_sessions > 0);

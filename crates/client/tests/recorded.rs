@@ -1,8 +1,8 @@
-//! The decoders against bytes of real servers, cut at every place.
+//! Decoders, tested on recorded bytes of real servers, which are split at every byte.
 //!
-//! `recorded/record.py` says from which servers and how; it was run with nginx 1.22.1, with the
-//! WebSocket server of PyPI's `websockets` 16.0, and with Encke itself. Each published three events
-//! with the stamps below. What curl 7.88.1 showed of the same streams is the oracle for framing.
+//! `recorded/record.py` made the recordings, from nginx 1.22.1, the WebSocket server of PyPI's
+//! `websockets` 16.0, and Encke. Each server sent three events with the stamps below. The output of
+//! curl 7.88.1 for the same streams is the oracle for framing.
 
 use client::decode::count::{Counter, Noticed};
 use client::decode::event_id::EventId;
@@ -15,7 +15,7 @@ use client::stamp::Stamp;
 /// The key with which the WebSocket was asked for.
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 
-/// What a recording holds, as a client of a flood sees it.
+/// Content of a recording, as a client of `encke flood` decodes it.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     status: u16,
@@ -45,7 +45,7 @@ enum Wire {
     WebSocket(Reader),
 }
 
-/// A client between reads: what of the head is kept, then the wire.
+/// A client: the head until it is complete, and then the decoders of the body.
 struct Client {
     transport: Transport,
     kept: Vec<u8>,
@@ -140,8 +140,9 @@ fn read(transport: Transport, pieces: &[&[u8]]) -> Seen {
     client.seen
 }
 
-/// Reads the recording whole, at every split and byte by byte, which must all give the same.
-fn alike(transport: Transport, recording: &[u8]) -> Seen {
+/// Reads the recording whole, at every split and byte by byte, and checks that all results are
+/// equal.
+fn read_at_every_split(transport: Transport, recording: &[u8]) -> Seen {
     let whole = read(transport, &[recording]);
     for at in 1..recording.len() {
         let (left, right) = recording.split_at(at);
@@ -175,31 +176,46 @@ fn three_events(heartbeats: u32, ended: bool) -> Seen {
 #[test]
 fn nginx_with_a_length() {
     let recording = include_bytes!("recorded/nginx-length.bin");
-    assert_eq!(alike(Transport::Ndjson, recording), three_events(0, true));
+    assert_eq!(
+        read_at_every_split(Transport::Ndjson, recording),
+        three_events(0, true)
+    );
 }
 
 #[test]
 fn nginx_in_chunks() {
     let recording = include_bytes!("recorded/nginx-chunked.bin");
-    assert_eq!(alike(Transport::Ndjson, recording), three_events(0, true));
+    assert_eq!(
+        read_at_every_split(Transport::Ndjson, recording),
+        three_events(0, true)
+    );
 }
 
 #[test]
 fn encke_as_server_sent_events() {
     let recording = include_bytes!("recorded/encke-sse.bin");
-    assert_eq!(alike(Transport::Sse, recording), three_events(1, false));
+    assert_eq!(
+        read_at_every_split(Transport::Sse, recording),
+        three_events(1, false)
+    );
 }
 
 #[test]
 fn nginx_before_encke() {
     let recording = include_bytes!("recorded/nginx-before-encke.bin");
-    assert_eq!(alike(Transport::Sse, recording), three_events(1, false));
+    assert_eq!(
+        read_at_every_split(Transport::Sse, recording),
+        three_events(1, false)
+    );
 }
 
 #[test]
 fn encke_as_json_lines() {
     let recording = include_bytes!("recorded/encke-ndjson.bin");
-    assert_eq!(alike(Transport::Ndjson, recording), three_events(1, false));
+    assert_eq!(
+        read_at_every_split(Transport::Ndjson, recording),
+        three_events(1, false)
+    );
 }
 
 #[test]
@@ -209,7 +225,7 @@ fn encke_in_the_chunks_of_2008() {
         ids: Vec::new(),
         ..three_events(1, false)
     };
-    assert_eq!(alike(Transport::Chunks, recording), expected);
+    assert_eq!(read_at_every_split(Transport::Chunks, recording), expected);
 }
 
 #[test]
@@ -219,16 +235,19 @@ fn a_websocket_that_pings_splits_and_closes() {
         status: 101,
         stamps: stamps(),
         ids: Vec::new(),
-        // Three that are stamped, and a long one; an empty object is a heartbeat.
+        // Three stamped events and a long one. An empty object is a heartbeat.
         events: 4,
         heartbeats: 1,
         ended: true,
         control: vec!["there?".to_owned(), "1001".to_owned()],
     };
-    assert_eq!(alike(Transport::WebSocket, recording), expected);
+    assert_eq!(
+        read_at_every_split(Transport::WebSocket, recording),
+        expected
+    );
 }
 
-/// The body that is left of a recording when it comes in `pieces`.
+/// Returns the body of a recording that arrives in `pieces`, without its framing.
 fn unframed(pieces: &[&[u8]]) -> Vec<u8> {
     let (mut kept, mut framing, mut body) = (Vec::new(), None, Vec::new());
     for piece in pieces {
@@ -259,7 +278,7 @@ fn unframed(pieces: &[&[u8]]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_in_the_frames_is_what_curl_shows() {
+fn bodies_without_framing_are_those_that_curl_shows() {
     let recordings: [(&[u8], &[u8]); 4] = [
         (
             include_bytes!("recorded/encke-sse.bin"),

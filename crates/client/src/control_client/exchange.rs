@@ -1,4 +1,4 @@
-//! One request and its answer, over the connection that is kept from call to call.
+//! Exchanges of one request and its response, over the connection that is kept between calls.
 
 use std::io::{self, Read, Write};
 
@@ -11,8 +11,8 @@ use crate::http::{Connection, RequestBody, Response};
 use machine::failure::{Context, Failure, Outcome};
 
 impl ControlClient {
-    /// Writes `body` in chunks and reads the one answer, which may come before the end unless there
-    /// is TLS.
+    /// Sends `body` in chunks and reads the response. Without TLS the response may come before the
+    /// body ends.
     pub(super) fn stream(
         &mut self,
         path: &str,
@@ -39,7 +39,7 @@ impl ControlClient {
         Ok(value)
     }
 
-    /// Makes a call whose body, where it has one, is in memory.
+    /// Sends a request whose body, if it has one, is in memory, and reads the response.
     pub(super) fn call(
         &mut self,
         method: &str,
@@ -65,11 +65,11 @@ impl ControlClient {
         Ok(value)
     }
 
-    /// Copies the body of an answer to `out`.
+    /// Copies the body of the response to `out`.
     ///
     /// # Errors
     ///
-    /// Unless all of it came and was written.
+    /// When the request fails, the body is incomplete, or `out` cannot be written.
     pub(super) fn download(&mut self, path: &str, out: &mut dyn Write) -> Outcome<()> {
         if let Channel::Tls(listener) = &self.channel {
             let answer = listener.request(self.head("GET", path, None), ());
@@ -122,7 +122,7 @@ impl ControlClient {
         connection.read_head().map_err(|error| self.explain(&error))
     }
 
-    /// Reads the body of an answer to its end: a value, or why there is none.
+    /// Reads the body of a response to its end. Returns null if it is empty or not JSON.
     fn read_value(&self, status: u16, is_json: bool, body: &mut dyn Read) -> Outcome<Value> {
         if status >= 300 {
             return Err(self.refusal(status, body));
@@ -136,7 +136,7 @@ impl ControlClient {
         serde_json::from_slice(&bytes).context("reading the server's answer")
     }
 
-    /// Takes the connection of the call before, or opens one.
+    /// Takes the connection of the last call, or opens one.
     pub(super) fn connect(&mut self) -> Outcome<Connection> {
         let Channel::Plain { url, connection } = &mut self.channel else {
             return Err(Failure::new("this request is made over http:// only"));

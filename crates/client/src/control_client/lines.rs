@@ -1,4 +1,4 @@
-//! Many events on one request: lines go out as a batch while their receipts come back.
+//! Publishing lines: they are sent as one streamed batch while their receipts are read.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -13,12 +13,12 @@ use machine::failure::{Context, Failure, Outcome};
 
 impl ControlClient {
     /// Publishes each line of `input` about `subject`, in one streamed request. Receipts are read
-    /// while lines are written, and each passes to `tell`; the return value counts them.
+    /// while lines are written, and each is passed to `tell`. Returns the number of receipts.
     ///
     /// # Errors
     ///
-    /// When the connection fails, `input` cannot be read, or the server refuses the request. A line
-    /// that the server refuses is a receipt, and no error.
+    /// When the connection fails, `input` cannot be read, or the server refuses the request. The
+    /// refusal of a line is not an error but a receipt.
     pub fn publish_lines(
         &mut self,
         subject: &str,
@@ -44,7 +44,7 @@ impl ControlClient {
                         chunks.abandon();
                         written
                     }
-                    // The server ended the request; its answer says why.
+                    // The server ended the request. Its response says why.
                     Err(LineError::Server(_)) => written,
                 }
             });
@@ -62,8 +62,8 @@ impl ControlClient {
         })
     }
 
-    /// Publishes each line of `input` in a request of its own: over TLS one thread cannot read
-    /// receipts while another writes lines.
+    /// Publishes each line of `input` in a request of its own, because over TLS one thread cannot
+    /// read receipts while another writes lines.
     fn publish_one_by_one(
         &mut self,
         subject: &str,
@@ -116,7 +116,7 @@ impl ControlClient {
     }
 }
 
-/// What fails when standard input does.
+/// Context of errors of the input.
 const READING_LINES: &str = "reading the lines to publish";
 
 enum LineError {
@@ -133,7 +133,7 @@ struct BatchLine<'a> {
     data: &'a str,
 }
 
-/// An id as JSON: integers as numbers, as the API wants them.
+/// An id as JSON: an integer is a number, as the API requires.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum IdValue<'a> {
@@ -144,7 +144,7 @@ enum IdValue<'a> {
 impl<'a> IdValue<'a> {
     fn of(id: &'a str) -> Self {
         match id.parse::<u64>() {
-            // `007` is another id than 7.
+            // `007` is not the same id as 7.
             Ok(number) if number.to_string() == id => Self::Integer(number),
             _ => Self::Text(id),
         }
@@ -168,7 +168,7 @@ fn write_lines(
             .map_err(io::Error::from)
             .and_then(|()| chunks.write_all(b"\n"))
             .map_err(LineError::Server)?;
-        // What a person types must not wait for more.
+        // A line that a person has typed must not wait for the next one.
         if input.buffer().is_empty() {
             chunks.flush().map_err(LineError::Server)?;
         }
@@ -176,7 +176,7 @@ fn write_lines(
     Ok(())
 }
 
-/// Reads the next line, without its end; nothing after the last.
+/// Reads the next line without its line end. Returns `None` after the last line.
 fn next_line<'a>(
     input: &mut impl BufRead,
     bytes: &'a mut Vec<u8>,

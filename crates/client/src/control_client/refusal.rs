@@ -1,4 +1,4 @@
-//! Why a call failed, as a sentence that says what to do.
+//! Error texts of failed calls, which say what to do.
 
 use std::io::{self, Read};
 
@@ -8,7 +8,7 @@ use super::ControlClient;
 use crate::tls;
 use machine::failure::Failure;
 
-/// Most of a refusal's body that is shown.
+/// Bytes of an error response's body that are read.
 const DETAIL_MAX: u64 = 64 * 1024;
 
 impl ControlClient {
@@ -33,7 +33,7 @@ impl ControlClient {
         })
     }
 
-    /// Says why a call came to nothing.
+    /// Explains why a request over TLS failed.
     pub(super) fn explain_secure(&self, error: ureq::Error) -> Failure {
         let url = &self.shown;
         let other = |text: String| self.explain(&io::Error::other(text));
@@ -58,7 +58,8 @@ impl ControlClient {
         Failure::new(tls::explain(&self.shown, error))
     }
 
-    /// Why the server refused: what its problem details say, and the remedy where it is ours.
+    /// Explains why the server refused a request: by its problem details, or by the remedy if the
+    /// token is wrong.
     pub(super) fn refusal(&self, status: u16, body: &mut dyn Read) -> Failure {
         let mut bytes = Vec::new();
         let _ = body.take(DETAIL_MAX).read_to_end(&mut bytes);
@@ -70,8 +71,8 @@ impl ControlClient {
                 "a"
             };
             return Failure::new(format!(
-                "{url} wants {found} token: pass --control-token, the one `encke serve` was \
-                 started with"
+                "{url} requires {found} token: pass --control-token with the one of \
+                 `encke serve`"
             ));
         }
         let detail = problem_detail(&bytes);
@@ -84,7 +85,7 @@ impl ControlClient {
     }
 }
 
-/// The `detail` or `title` of problem details, else the first line of the text.
+/// Returns the `detail` or `title` of problem details (RFC 9457), else the first line of the text.
 pub fn problem_detail(body: &[u8]) -> String {
     if let Ok(Value::Object(problem)) = serde_json::from_slice::<Value>(body) {
         for member in ["detail", "title"] {

@@ -1,6 +1,6 @@
-//! Requests over TLS, made by `ureq` with `rustls`.
+//! Requests over TLS, made with `ureq` and `rustls`.
 //!
-//! Neither a proxy of the environment nor a redirection may take a token elsewhere.
+//! Must never send a token elsewhere: proxies of the environment and redirects are not followed.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(super) struct Secure {
     base: String,
 }
 
-/// One request but for its body.
+/// A request without its body.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Head<'a> {
     pub(super) method: &'a str,
@@ -35,7 +35,7 @@ pub(super) struct Head<'a> {
 }
 
 impl Secure {
-    /// The listener at `authority`, which is not contacted yet.
+    /// Returns the listener at `authority`, which is not contacted yet.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl Secure {
     ///
     /// # Errors
     ///
-    /// When no answer came. An answer with any status is none.
+    /// When there is no response. A response is not an error, whatever its status.
     pub(super) fn request(
         &self,
         head: Head<'_>,

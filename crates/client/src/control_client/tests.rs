@@ -4,7 +4,7 @@ use std::thread;
 
 use super::*;
 
-/// A control listener that answers every request on every connection with `answer`.
+/// Returns a control listener that answers every request on every connection with `answer`.
 fn listener(answer: &'static str) -> (String, thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

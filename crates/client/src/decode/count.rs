@@ -1,7 +1,7 @@
-//! Events counted without being kept: the reader of a client that is one of a million.
+//! Decoder that counts events without keeping them, for one of a million clients.
 //!
-//! Owns what an event is on each transport, for a reader that wants to know of it no more than its
-//! id and the publisher's stamp. Must never keep a byte of the stream.
+//! Finds events, their ids and their stamps on each transport. Must never keep a byte of the
+//! stream.
 
 use memchr::{memchr, memchr2};
 
@@ -9,70 +9,71 @@ use super::Transport;
 use super::event_id::{self, EventId};
 use crate::stamp::{Finder, Stamp};
 
-/// What a client has noticed.
+/// A decoded element of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Noticed {
     /// An event.
     Event {
-        /// The publisher's stamp, when its payload carried one.
+        /// The publisher's stamp, if the payload has one.
         stamp: Option<Stamp>,
-        /// The id that came with it, when that ends in a counter.
+        /// Its id, if that ends in a sequence number.
         id: Option<EventId>,
     },
-    /// A comment, an empty line, message or object, or the welcome chunk.
+    /// A comment, an empty line, message or object, or the greeting.
     Heartbeat,
-    /// An id without an event: a client that comes back names it.
+    /// An id without an event. A client that reconnects sends it.
     Cursor(EventId),
-    /// The server says that events may be missing from here on.
+    /// A notice that events may be missing from here on.
     Reset(ResetReason),
-    /// The server says that it dropped events for this client.
+    /// A notice that the server dropped events for this client.
     Gap,
 }
 
-/// Why events may be missing.
+/// Reason why events may be missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResetReason {
-    /// The server began a new history.
+    /// The server has begun a new history.
     Restart,
-    /// The history does not go back that far any more.
+    /// The events after the cursor have left the history.
     Expired,
-    /// The cursor is none that the server knows, or the reason is none known here.
+    /// The server does not know the cursor, or the reason is not known here.
     Unknown,
 }
 
-/// A message of the server about the stream itself, which has no id.
+/// A notice of the server about the stream, which has no id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Notice {
     Reset,
     Gap,
 }
 
-/// The state of one client between reads.
+/// Decoder of one client's stream. Lives as long as the connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counter {
     stamp: Finder,
     id: event_id::Reader,
     line: Line,
-    /// Bytes of the line or message; counted no further than is needed to tell an empty one.
+    /// Length of the line or message in bytes, counted only as far as is needed to recognize an
+    /// empty one.
     length: u8,
-    /// The last byte was a CR, so a LF that follows ends nothing.
+    /// Whether the last byte was a CR, so that a LF that follows does not end another line.
     after_cr: bool,
-    /// The event under way has a data line.
+    /// Whether the current event has a `data` line.
     has_data: bool,
-    /// The first chunk, a greeting, has passed.
+    /// Whether the first chunk, a greeting, was read.
     welcomed: bool,
-    /// The type of the event under way is one of the server's own.
+    /// The notice that the current event is, by its type.
     notice: Option<Notice>,
     reason: Reason,
 }
 
-/// Finds the reason of a reset: so many bytes of `"reason":"` have matched, or all and the first of
-/// the value.
+/// Finds the reason of a reset. Has the number of bytes of `"reason":"` that have matched, or, with
+/// the bit [`FOUND`](Self::FOUND), the first byte of the value.
 #[derive(Debug, Clone, Copy, Default)]
 struct Reason(u8);
 
 impl Reason {
-    /// The bit of a first byte that was found.
+    /// Set when the first byte of the value was found.
     const FOUND: u8 = 0x80;
 
     fn bytes(&mut self, bytes: &[u8]) {
@@ -86,7 +87,7 @@ impl Reason {
         }
     }
 
-    /// The reason found; the next begins.
+    /// Returns the reason that was found, and begins to look for the next one.
     fn take(&mut self) -> ResetReason {
         match std::mem::take(self).0 ^ Self::FOUND {
             b'r' => ResetReason::Restart,
@@ -96,13 +97,13 @@ impl Reason {
     }
 }
 
-/// Where in a line of the stream the next byte is.
+/// Position of the next byte in a line or message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Line {
     #[default]
     Start,
     Comment,
-    /// A field that says nothing here.
+    /// A field that is ignored.
     Other,
     /// This many bytes of `data` have matched.
     Data(u8),
@@ -136,29 +137,29 @@ const RESET: &[u8] = b"reset";
 const GAP: &[u8] = b"gap";
 const REASON: &[u8] = b"\"reason\":\"";
 
-/// How an object starts that has an id. A member of that name further on is the payload's own.
+/// Start of an object that has an id. A later member of that name belongs to the payload.
 const JSON_ID: &[u8] = b"{\"id\":";
 
-/// How an object starts that is a notice of the server: it has no id.
+/// Start of an object that is a notice of the server, which has no id.
 const JSON_TYPE: &[u8] = b"{\"type\":\"";
 
-/// The bytes in which the two agree.
+/// Length of the common prefix of `JSON_ID` and `JSON_TYPE`.
 const JSON_COMMON: u8 = 2;
 
-/// The longest line or message that says nothing: `{}`.
+/// Length of the longest line or message without content: `{}`.
 const EMPTY_MAX: u8 = 2;
 
-/// The least `"t"` that is taken for a time: September 2001. A smaller number is a payload's own
-/// business, perhaps a time in other units.
+/// The least `"t"` that is taken for a time in nanoseconds: September 2001. A smaller number
+/// belongs to the payload; it may be a time in other units.
 const DUE_MIN: u64 = 1_000_000_000_000_000_000;
 
 impl Counter {
-    /// The state at the start of a body.
+    /// Returns a decoder at the start of a body.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Reads bytes of the body; tells what they completed.
+    /// Reads bytes of the body, and passes what they complete to `tell`.
     #[inline]
     pub fn bytes(&mut self, transport: Transport, bytes: &[u8], mut tell: impl FnMut(Noticed)) {
         match transport {
@@ -170,7 +171,7 @@ impl Counter {
         }
     }
 
-    /// Takes note that a chunk is complete.
+    /// Notes that a chunk is complete.
     #[inline]
     pub fn chunk_end(&mut self, transport: Transport, mut tell: impl FnMut(Noticed)) {
         if transport != Transport::Chunks {
@@ -184,7 +185,7 @@ impl Counter {
         });
     }
 
-    /// Takes note that a line or a message of JSON is complete.
+    /// Notes that a line or a message of JSON is complete.
     #[inline]
     pub fn message_end(&mut self, mut tell: impl FnMut(Noticed)) {
         let empty = std::mem::take(&mut self.length) <= EMPTY_MAX;
@@ -199,7 +200,7 @@ impl Counter {
     #[inline]
     fn sse(&mut self, mut bytes: &[u8], tell: &mut impl FnMut(Noticed)) {
         loop {
-            // The long parts of lines are passed over at once.
+            // The long parts of lines are skipped at once.
             if matches!(self.line, Line::Payload | Line::Comment | Line::Other) {
                 let end = memchr2(b'\n', b'\r', bytes).unwrap_or(bytes.len());
                 if self.line == Line::Payload {
@@ -364,7 +365,7 @@ impl Counter {
             }
             (Line::OnlyId, b'\r' | b' ') => Line::OnlyId,
             (Line::Json(matched), _) => {
-                // What looked like an id may be the start of a stamp.
+                // These bytes are not an id, but may be the start of a stamp.
                 self.stamp.bytes(&JSON_ID[..usize::from(matched)]);
                 self.stamp.bytes(&[byte]);
                 Line::Payload
@@ -376,21 +377,21 @@ impl Counter {
         }
     }
 
-    /// The event that is complete now; the next begins.
+    /// Ends the current event and returns it.
     #[inline]
     fn event(&mut self) -> Noticed {
         let stamp = self.stamp.take().filter(|stamp| stamp.due >= DUE_MIN);
         let id = self.id.finish();
         let reason = self.reason.take();
         match (self.notice.take(), id) {
-            // A publisher may use these types too; a published event has an id.
+            // Publishers may use these types, too. But a published event has an id.
             (None, _) | (_, Some(_)) => Noticed::Event { stamp, id },
             (Some(Notice::Gap), None) => Noticed::Gap,
             (Some(Notice::Reset), None) => Noticed::Reset(reason),
         }
     }
 
-    /// Where in the line the next byte is, when this one belongs to the value of a type.
+    /// Reads a byte of the value of a type, and returns the position after it.
     fn type_byte(&mut self, byte: u8) -> Line {
         match (self.line, self.notice) {
             (Line::TypeStart, _) => {
@@ -413,7 +414,7 @@ impl Counter {
         }
     }
 
-    /// The value of a type has ended after so many bytes of the name of a notice.
+    /// Ends the value of a type, of which `matched` bytes are those of the name of a notice.
     fn end_type(&mut self, matched: u8) {
         let is_whole = |notice: &Notice| notice.name().len() == usize::from(matched);
         self.notice = self.notice.filter(is_whole);

@@ -1,55 +1,55 @@
-//! Event ids as numbers: what stands before the last digits names an epoch, the digits count.
+//! Event ids as numbers: the last digits are a sequence number, and what precedes them is an epoch.
 //!
-//! Encke's ids are `<epoch>-<sequence>`, or `<epoch>-<sequence>-<complete>` while events between
-//! `complete` and `sequence` may still be to come. Plain counters and `time:place` read like the
-//! first form. Must never keep an id's bytes.
+//! Encke's ids are `<epoch>-<sequence>`, or `<epoch>-<sequence>-<complete>` while some events
+//! between `complete` and `sequence` may not have been sent yet. Plain counters and ids of other
+//! servers such as `time:number` are read like the first form. Must never keep an id's bytes.
 
 /// An event id that ends in digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventId {
-    /// A hash of what stands before the digits. Numbers of different epochs do not compare.
+    /// Hash of the epoch. Sequence numbers of different epochs cannot be compared.
     pub epoch: u32,
-    /// The digits.
+    /// Sequence number of the event.
     pub sequence: u64,
-    /// Everything up to this sequence number has been sent. Equal to `sequence` unless the id says
-    /// otherwise.
+    /// Everything up to this sequence number has been sent. Equal to `sequence` unless the id has a
+    /// third part.
     pub complete: u64,
 }
 
-/// Digits that surely fit 64 bits. Longer runs are no counters.
+/// Number of decimal digits that always fit 64 bits. Longer runs of digits are not counters.
 const DIGITS_MAX: u8 = 19;
 
 /// Offset and prime of the 32-bit FNV-1a hash.
 const HASH_START: u32 = 0x811c_9dc5;
 const HASH_PRIME: u32 = 0x0100_0193;
 
-/// An id that comes in pieces.
+/// Reader of an id that arrives in pieces.
 #[derive(Debug, Clone, Copy)]
 pub struct Reader {
-    /// Of all bytes up to now.
+    /// Hash of all bytes so far.
     hash: u32,
-    /// Of those before the digits under way, or before `outer`.
+    /// Hash of the bytes before the current digits, or before `outer`.
     epoch: u32,
     sequence: u64,
-    /// The digits before those under way, if a hyphen stands on both sides of them.
+    /// The digits before the current ones, if there is a hyphen on both sides of them.
     outer: u64,
     digits: u8,
     part: Part,
 }
 
-/// What the digits under way are.
+/// Part of the id that the current digits belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// A counter, or a piece of an epoch.
+    /// A counter, or a part of an epoch.
     First,
-    /// Digits after a hyphen: they may be followed by a third part.
+    /// Digits after a hyphen, which a third part may follow.
     Second,
     /// Digits after `outer` and a hyphen.
     Third,
 }
 
 impl Reader {
-    /// No id yet.
+    /// Returns a reader at the start of an id.
     pub const fn new() -> Self {
         Self {
             hash: HASH_START,
@@ -61,7 +61,7 @@ impl Reader {
         }
     }
 
-    /// Reads its next byte.
+    /// Reads the next byte of the id.
     #[inline]
     pub fn push(&mut self, byte: u8) {
         self.hash = (self.hash ^ u32::from(byte)).wrapping_mul(HASH_PRIME);
@@ -96,7 +96,7 @@ impl Reader {
         }
         let (epoch, sequence) = match read.part {
             Part::Third if read.sequence <= read.outer => (read.epoch, read.outer),
-            // Three numbers that are no cursor: all but the last name the epoch.
+            // Three numbers that are not a cursor, such as a date: all but the last are the epoch.
             Part::Third => (read.epoch ^ read.outer as u32, read.sequence),
             Part::First | Part::Second => (read.epoch, read.sequence),
         };
@@ -113,7 +113,7 @@ impl Reader {
 }
 
 impl EventId {
-    /// The id that `text` is, unless it does not end in a counter.
+    /// Returns the id that `text` is, unless it does not end in a counter.
     pub fn of(text: &str) -> Option<Self> {
         let mut reader = Reader::new();
         text.bytes().for_each(|byte| reader.push(byte));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_third_part_says_what_is_complete() {
+    fn the_third_part_is_the_complete_sequence() {
         let numbers = |id| read(id).map(|id| (id.sequence, id.complete));
         assert_eq!(numbers("k3v9-101"), Some((101, 101)));
         assert_eq!(numbers("k3v9-101-99"), Some((101, 99)));
@@ -165,7 +165,7 @@ mod tests {
             read("k3v9-101-99").unwrap().epoch,
             read("k3v8-7").unwrap().epoch
         );
-        // Not a cursor of ours: nothing is complete beyond the last event.
+        // Not a cursor of Encke: a third part that is greater than the second is a sequence number.
         assert_eq!(numbers("2024-05-07"), Some((7, 7)));
         assert_ne!(
             read("2024-05-07").unwrap().epoch,

@@ -1,11 +1,12 @@
-//! Where a body ends: by length, by chunks, or by the connection. Keeps a dozen bytes of state.
+//! Framing of bodies: by length, by chunks, or by the end of the connection. Keeps 16 bytes of
+//! state.
 
 use super::Malformed;
 
-/// Digits of a chunk size that are accepted: up to 4 GiB less one, more than any stream sends.
+/// Digits of a chunk size that are accepted: sizes below 4 GiB, more than any stream sends.
 const SIZE_DIGITS_MAX: u8 = 8;
 
-/// The state of one body. Lives as long as the response it delimits.
+/// Decoder of the framing of one body. Lives as long as the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Framing {
     remaining: u64,
@@ -37,16 +38,16 @@ enum State {
 /// A part of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// Some of its bytes.
+    /// Some bytes of the body.
     Bytes(&'a [u8]),
-    /// The chunk that the bytes before belonged to is complete.
+    /// The end of a chunk.
     ChunkEnd,
-    /// The body is complete; what follows is another response.
+    /// The end of the body. What follows is another response.
     End,
 }
 
 impl Framing {
-    /// A body of `length` bytes.
+    /// Returns a decoder for a body of `length` bytes.
     pub const fn length(length: u64) -> Self {
         let state = if length == 0 {
             State::Ended
@@ -60,7 +61,7 @@ impl Framing {
         }
     }
 
-    /// A chunked body.
+    /// Returns a decoder for a chunked body.
     pub const fn chunked() -> Self {
         Self {
             remaining: 0,
@@ -69,7 +70,7 @@ impl Framing {
         }
     }
 
-    /// A body that ends with its connection.
+    /// Returns a decoder for a body that ends with its connection.
     pub const fn until_close() -> Self {
         Self {
             remaining: 0,
@@ -78,23 +79,23 @@ impl Framing {
         }
     }
 
-    /// Whether the body comes in chunks.
+    /// Returns whether the body is chunked.
     pub fn is_chunked(&self) -> bool {
         !matches!(self.state, State::Length | State::UntilClose)
     }
 
-    /// Whether the body is complete: what follows belongs to another response.
+    /// Returns whether the body is complete.
     pub fn is_complete(&self) -> bool {
         self.state == State::Ended
     }
 
-    /// Whether the body is complete, or is only completed by the end of the connection.
+    /// Returns whether the body is complete if the connection ends here.
     pub fn may_end_here(&self) -> bool {
         matches!(self.state, State::Ended | State::UntilClose)
     }
 
-    /// The next part of the body in `input`, which is cut to what follows; nothing when more input
-    /// is needed. A complete body answers [`Piece::End`] again and again.
+    /// Reads the next part of the body from `input`, and advances `input` past it. Returns `None`
+    /// if more input is needed. When the body is complete, returns [`Piece::End`] on each call.
     ///
     /// # Errors
     ///
@@ -133,7 +134,7 @@ impl Framing {
         }
     }
 
-    /// Reads one byte between chunks; whether it completed a chunk.
+    /// Reads one byte between chunks. Returns whether it completed a chunk.
     #[inline]
     fn delimiter(&mut self, byte: u8) -> Result<bool, Malformed> {
         self.state = match (self.state, byte) {

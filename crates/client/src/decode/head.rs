@@ -1,12 +1,13 @@
-//! The head of a response: status line and fields, read in place.
+//! The head of a response: status line and fields, parsed in place.
 
 use super::Malformed;
 use super::framing::Framing;
 
-/// Longest head that a server may send. Ours are a few hundred bytes; some proxies add kilobytes.
+/// Longest head that a server may send. Encke's are a few hundred bytes; some proxies add
+/// kilobytes.
 pub const HEAD_MAX: usize = 64 * 1024;
 
-/// A whole response head, borrowed from the bytes it came in.
+/// A complete response head, borrowed from the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head<'a> {
     /// The status code.
@@ -17,8 +18,8 @@ pub struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// Reads the head at the start of `input` and how many bytes it took; nothing while it is
-    /// incomplete.
+    /// Parses the head at the start of `input`. Returns it and its length in bytes, or `None` while
+    /// it is incomplete.
     ///
     /// # Errors
     ///
@@ -49,7 +50,7 @@ impl<'a> Head<'a> {
         Ok(Some((head, end + 4)))
     }
 
-    /// The value of the first field called `name`, whatever its case.
+    /// Returns the value of the first field with this name, which is compared without case.
     pub fn get(&self, name: &str) -> Option<&'a str> {
         self.lines().find_map(|line| {
             let colon = line.iter().position(|&byte| byte == b':')?;
@@ -61,7 +62,7 @@ impl<'a> Head<'a> {
         })
     }
 
-    /// How the body that follows is delimited.
+    /// Returns how the body that follows is delimited.
     ///
     /// # Errors
     ///
@@ -82,7 +83,7 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// Whether the server will close the connection after this response.
+    /// Returns whether the server will close the connection after this response.
     pub fn closes(&self) -> bool {
         match self.get("connection") {
             Some(value) if value.eq_ignore_ascii_case("close") => true,
@@ -112,7 +113,7 @@ fn status_line(line: &[u8]) -> Result<(u16, bool), Malformed> {
     }
 }
 
-/// The number that `text` is. It has digits only: a plus sign is a part of none here.
+/// Parses a number of digits alone, without a plus sign.
 fn number(text: &str) -> Option<u64> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_number)

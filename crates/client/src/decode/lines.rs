@@ -1,9 +1,10 @@
-//! Lines, however the network cut them.
+//! Lines of a stream that arrives in pieces.
 
-/// Longest line that is kept: an event of 64 KiB, escaped at its worst, and its envelope.
+/// Longest line that is kept: room for an event of 64 KiB whose bytes are all escaped, and its
+/// envelope.
 pub const LINE_MAX: usize = 1024 * 1024;
 
-/// The line under way: one for each connection.
+/// Splits a stream into lines. Each connection has one.
 #[derive(Debug, Default)]
 pub struct Reader {
     line: Vec<u8>,
@@ -11,13 +12,13 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// A reader at the start of a stream.
+    /// Returns a reader at the start of a stream.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Reads `bytes`; passes on each line that they completed, without its end. A line beyond
-    /// [`LINE_MAX`] is passed on as `None`.
+    /// Reads `bytes`, and passes each line that they complete to `tell`, without its end. A line
+    /// that is longer than [`LINE_MAX`] is passed as `None`.
     pub fn read(&mut self, mut bytes: &[u8], mut tell: impl FnMut(Option<&[u8]>)) {
         while let Some(end) = bytes.iter().position(|&byte| byte == b'\n') {
             self.push(&bytes[..end]);

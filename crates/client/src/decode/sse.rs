@@ -1,32 +1,32 @@
-//! Server-Sent Events as the HTML standard interprets a stream.
+//! Server-Sent Events, interpreted as the HTML standard requires (section 9.2.6).
 
-/// An event as it was dispatched.
+/// A dispatched event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// The last event id at that point of the stream.
+    /// The last event id when it was dispatched.
     pub id: String,
-    /// Whether the event brought that id itself.
+    /// Whether the event itself had an `id` line.
     pub has_own_id: bool,
-    /// The event's type; `message` when the stream names none.
+    /// The event's type; `message` if it has no `event` line.
     pub kind: String,
-    /// Its data lines, joined.
+    /// Its `data` lines, joined by line feeds.
     pub data: String,
 }
 
-/// What a stream brought.
+/// An element of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Signal {
     /// An event.
     Event(Event),
-    /// An id without an event: the last event id from here on.
+    /// An id without an event. It is the last event id from here on.
     Id(String),
     /// The reconnection time in milliseconds.
     Retry(u64),
-    /// A comment, as heartbeats are.
+    /// A comment, such as a heartbeat.
     Comment,
 }
 
-/// The state of a stream: one for each connection.
+/// Decoder of a stream. Each connection has one.
 #[derive(Debug, Default)]
 pub struct Reader {
     line: Vec<u8>,
@@ -39,12 +39,12 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// A reader at the start of a stream.
+    /// Returns a reader at the start of a stream.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Reads `bytes`; appends what they completed.
+    /// Reads `bytes`, and appends the elements that they complete to `out`.
     pub fn read(&mut self, bytes: &[u8], out: &mut Vec<Signal>) {
         for &byte in bytes {
             let second = byte == b'\n' && std::mem::take(&mut self.after_cr);

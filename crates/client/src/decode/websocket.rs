@@ -1,8 +1,8 @@
-//! A client's end of a WebSocket (RFC 6455): the handshake, a server's frames read, a client's
-//! frames written.
+//! The client side of WebSocket (RFC 6455): checks the handshake, reads frames of the server,
+//! writes frames of the client.
 //!
-//! Keeps no byte of a message; of a control frame only what has come of it. Neither extensions nor
-//! the UTF-8 of text messages are its business.
+//! Keeps no byte of a message, only the payload of a control frame. Does not know extensions, and
+//! does not check the UTF-8 of text messages.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -11,7 +11,7 @@ use super::Malformed;
 use super::head::Head;
 use crate::random::Random;
 
-/// What a server appends to a key before it hashes it (RFC 6455, section 1.3).
+/// Text that a server appends to the key before it hashes it (RFC 6455, section 1.3).
 const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// Longest payload of a control frame (RFC 6455, section 5.5).
@@ -23,20 +23,20 @@ const HEADER_MAX: usize = 10;
 /// Close code when a frame carries none (RFC 6455, section 7.4.1).
 pub const NO_STATUS: u16 = 1005;
 
-/// The kinds of frames.
+/// Opcode of a frame (RFC 6455, section 5.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// More of the message that another frame began.
+    /// Continues the message of an earlier frame.
     Continuation = 0,
-    /// A message of text.
+    /// Begins a text message.
     Text = 1,
-    /// A message of bytes.
+    /// Begins a binary message.
     Binary = 2,
-    /// The end of the connection.
+    /// Closes the connection.
     Close = 8,
-    /// A question whether anybody is there.
+    /// Asks the peer for a pong.
     Ping = 9,
-    /// The answer.
+    /// Answers a ping.
     Pong = 10,
 }
 
@@ -58,33 +58,33 @@ impl Kind {
     }
 }
 
-/// What bytes of the server were.
+/// A decoded element of the server's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece<'a> {
     /// Some bytes of a message.
     Bytes(&'a [u8]),
-    /// The message that the bytes before belonged to is complete.
+    /// The end of the message.
     MessageEnd,
-    /// A ping, to be answered with [`Reader::take_control`].
+    /// A ping. Answer it with a pong that has the payload of [`Reader::take_control`].
     Ping,
     /// A pong.
     Pong,
-    /// The server closes, with this code; to be answered in kind. Nothing follows.
+    /// A close frame with this code. Answer it with the same code. Nothing follows it.
     Close(u16),
 }
 
-/// The state of one connection after its handshake. Lives as long as the connection.
+/// Decoder of one connection's frames after the handshake. Lives as long as the connection.
 #[derive(Debug)]
 pub struct Reader {
-    /// Bytes of the frame's payload that are to come.
+    /// Bytes of the frame's payload that have not arrived yet.
     remaining: u64,
-    /// The payload of the control frame under way, or of the last one.
+    /// Payload of the current or the last control frame.
     control: Box<[u8]>,
     header: [u8; HEADER_MAX],
     header_length: u8,
-    /// The frame under way; nothing while its header is incomplete.
+    /// The current frame; `None` while its header is incomplete.
     frame: Option<Frame>,
-    /// A message has begun and its last frame has not.
+    /// Whether a message has begun whose last frame has not.
     in_message: bool,
 }
 
@@ -95,7 +95,7 @@ struct Frame {
 }
 
 impl Reader {
-    /// The state after the handshake.
+    /// Returns a decoder for the bytes after the handshake.
     pub fn new() -> Self {
         Self {
             remaining: 0,
@@ -107,7 +107,8 @@ impl Reader {
         }
     }
 
-    /// The next piece of `input`, which is cut to what follows; nothing when more input is needed.
+    /// Reads the next piece from `input`, and advances `input` past it. Returns `None` if more
+    /// input is needed.
     ///
     /// # Errors
     ///
@@ -147,13 +148,13 @@ impl Reader {
         }
     }
 
-    /// Takes the payload of the control frame that [`Reader::next`] told of last, so that idle
-    /// clients keep no buffer of a ping.
+    /// Takes the payload of the control frame that [`Reader::next`] returned last. Idle clients do
+    /// not keep the payload of a ping that way.
     pub fn take_control(&mut self) -> Box<[u8]> {
         std::mem::take(&mut self.control)
     }
 
-    /// Reads a byte of a header; whether there was one.
+    /// Reads a byte of a header. Returns false if there is no input.
     fn header_byte(&mut self, input: &mut &[u8]) -> Result<bool, Malformed> {
         let Some((&byte, rest)) = input.split_first() else {
             return Ok(false);
@@ -213,7 +214,7 @@ impl Default for Reader {
     }
 }
 
-/// The payload's length, once `header` is complete.
+/// Returns the payload's length, once `header` is complete.
 fn payload_length(header: &[u8]) -> Option<u64> {
     match (*header.get(1)? & 0x7f, &header[2..]) {
         (126, [high, low]) => Some(u16::from_be_bytes([*high, *low]).into()),
@@ -223,8 +224,8 @@ fn payload_length(header: &[u8]) -> Option<u64> {
     }
 }
 
-/// Appends a client's frame, masked as RFC 6455 asks. `payload` is at most 125 bytes: clients here
-/// only answer.
+/// Appends a frame of the client to `out`, masked as RFC 6455 requires. `payload` is at most 125
+/// bytes: these clients only answer control frames.
 pub fn push_frame(kind: Kind, payload: &[u8], mask: [u8; 4], out: &mut Vec<u8>) {
     let length = u8::try_from(payload.len()).expect("answers are control frames");
     out.extend_from_slice(&[0x80 | kind as u8, 0x80 | length]);
@@ -233,21 +234,21 @@ pub fn push_frame(kind: Kind, payload: &[u8], mask: [u8; 4], out: &mut Vec<u8>) 
     out.extend(masked.map(|(byte, mask)| byte ^ mask));
 }
 
-/// The key of a client: another one for each `number` and `seed`.
+/// Returns a `Sec-WebSocket-Key`, which differs for each `seed` and `number`.
 pub fn key(seed: u64, number: u32) -> String {
     let mut random = Random::seeded(seed ^ u64::from(number).rotate_right(32));
     let nonce = [random.bits().to_ne_bytes(), random.bits().to_ne_bytes()];
     BASE64.encode(nonce.as_flattened())
 }
 
-/// What a server answers to `key`.
+/// Returns the `Sec-WebSocket-Accept` for `key`.
 pub fn accept(key: &str) -> String {
     let mut hash = sha1_smol::Sha1::from(key);
     hash.update(KEY_SUFFIX);
     BASE64.encode(hash.digest().bytes())
 }
 
-/// Makes sure that `head`, whose status is 101, opens a WebSocket for `key`.
+/// Checks that `head`, whose status is 101, opens a WebSocket for `key`.
 ///
 /// # Errors
 ///
@@ -359,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_must_not_send_is_refused() {
+    fn frames_that_a_server_must_not_send_are_refused() {
         let error = |stream: &[u8]| read(&[stream]).unwrap_err();
         assert_eq!(error(&frame(0xc1, b"")), Malformed::Frame);
         assert_eq!(error(&frame(0x83, b"")), Malformed::Frame);

@@ -1,11 +1,11 @@
-//! The body of an answer, read as it comes.
+//! The body of a response, read as it arrives.
 
 use std::io::{self, BufRead, BufReader, Read};
 
 use super::stream::Stream;
 use crate::decode::framing::{Framing, Piece};
 
-/// A body being read. A read that times out may be repeated.
+/// Reader of the body of a response. A read that timed out may be repeated.
 #[derive(Debug)]
 pub struct Body<'a> {
     stream: &'a mut BufReader<Stream>,
@@ -13,7 +13,7 @@ pub struct Body<'a> {
     ended: bool,
 }
 
-/// What one look at a body brought.
+/// Result of [`Body::next`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// Bytes were appended.
@@ -33,12 +33,12 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// How far the body has been read.
+    /// Returns how far the body has been read.
     pub(super) fn framing(&self) -> Framing {
         self.framing
     }
 
-    /// Appends the next part to `out`, waiting for it.
+    /// Waits for the next part of the body and appends it to `out`.
     ///
     /// # Errors
     ///
@@ -76,7 +76,7 @@ impl<'a> Body<'a> {
 
 impl Read for Body<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        // Whole parts are needed by `next`; here a part is cut to what the caller has room for.
+        // `next` appends whole parts; here a part is cut to the caller's buffer.
         loop {
             if self.ended || out.is_empty() {
                 return Ok(0);

@@ -1,4 +1,4 @@
-//! The body of a request, written in chunks while its answer may be read already.
+//! The body of a request in chunks, which can be written while the response is read.
 
 use std::io::{self, Write};
 use std::net::TcpStream;
@@ -6,7 +6,7 @@ use std::net::TcpStream;
 /// Bytes gathered before a chunk is written.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// The body of a chunked request. [`ChunkWriter::finish`] ends it.
+/// Writer of a chunked request body. The body is complete after [`ChunkWriter::finish`].
 #[derive(Debug)]
 pub struct ChunkWriter {
     stream: TcpStream,
@@ -21,7 +21,7 @@ impl ChunkWriter {
         }
     }
 
-    /// Writes the last chunk and the end.
+    /// Writes what is buffered and the last chunk, which ends the body.
     ///
     /// # Errors
     ///
@@ -31,7 +31,7 @@ impl ChunkWriter {
         self.stream.write_all(b"0\r\n\r\n")
     }
 
-    /// Ends the connection in the middle of the body: the reader of the answer sees an error.
+    /// Shuts the connection down within the body, so that the reader of the response sees an error.
     pub fn abandon(self) {
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }

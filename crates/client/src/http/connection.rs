@@ -1,4 +1,4 @@
-//! One connection to a server: requests written, heads of answers read.
+//! One connection to a server: writes requests, reads heads of responses.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -14,16 +14,16 @@ use super::url::Url;
 use crate::decode::framing::Framing;
 use crate::decode::head::Head;
 
-/// Time for a connection to be accepted.
+/// Time for a TCP connection or a TLS handshake to be answered.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The status of an answer after which the connection speaks another protocol.
+/// The status after which the connection speaks another protocol, such as WebSocket.
 const SWITCHING_PROTOCOLS: u16 = 101;
 
 /// Bytes of one read.
 const READ_BYTES: usize = 32 * 1024;
 
-/// A connection on which one request follows another.
+/// A kept-alive connection, for one request after the other.
 #[derive(Debug)]
 pub struct Connection {
     stream: BufReader<Stream>,
@@ -31,23 +31,23 @@ pub struct Connection {
     must_close: bool,
 }
 
-/// The head of an answer, owned.
+/// The head of a response, owned.
 #[derive(Debug, Clone)]
 pub struct Response {
     /// The status code.
     pub status: u16,
-    /// `Content-Type`, or nothing.
+    /// Value of `Content-Type`; empty if there is none.
     pub content_type: String,
     /// `Retry-After` in seconds.
     pub retry_after: Option<u64>,
-    /// The head as it came.
+    /// Bytes of the head.
     head: Vec<u8>,
     framing: Framing,
     closes: bool,
 }
 
 impl Response {
-    /// The head with all its fields.
+    /// Returns the head with all its fields.
     pub fn head(&self) -> Head<'_> {
         let parsed = Head::parse(&self.head);
         let (head, _) = parsed.ok().flatten().expect("the head was parsed before");
@@ -55,14 +55,14 @@ impl Response {
     }
 }
 
-/// The bytes of a request that follow its head.
+/// The body of a request.
 #[derive(Debug, Clone, Copy)]
 pub enum RequestBody<'a> {
     /// No body.
     None,
     /// These bytes.
     Bytes(&'a [u8]),
-    /// Chunks, written afterwards with [`ChunkWriter`].
+    /// A chunked body, which is written with [`ChunkWriter`] after the head.
     Chunked,
 }
 
@@ -104,13 +104,13 @@ impl Connection {
         self.stream.get_ref().socket().set_read_timeout(timeout)
     }
 
-    /// Whether the server said that it closes this connection.
+    /// Returns whether the server said that it closes this connection.
     pub fn must_close(&self) -> bool {
         self.must_close
     }
 
-    /// Whether the server closed this connection while it stood idle. Not meant for TLS, where a
-    /// server sends session tickets unasked.
+    /// Returns whether the server closed this connection while it stood idle. Not meant for TLS,
+    /// where a server sends session tickets unasked.
     pub fn is_stale(&self) -> bool {
         let stream = self.stream.get_ref().socket();
         let peeked = stream
@@ -120,7 +120,7 @@ impl Connection {
         stream.set_nonblocking(false).is_err() || peeked != Err(io::ErrorKind::WouldBlock)
     }
 
-    /// A second handle for writing a chunked body while the answer is read here.
+    /// Returns a second handle, to write a chunked body while the response is read here.
     ///
     /// # Errors
     ///
@@ -132,7 +132,7 @@ impl Connection {
         }
     }
 
-    /// Writes a request's head, and its body unless that is chunked.
+    /// Writes the head of a request, and its body unless that is chunked.
     ///
     /// # Errors
     ///
@@ -172,7 +172,7 @@ impl Connection {
         self.stream.get_mut().write_all(bytes)
     }
 
-    /// Reads the head of the answer; interim ones are passed over.
+    /// Reads the head of the response. Interim responses (1xx) are skipped.
     ///
     /// # Errors
     ///
@@ -189,7 +189,7 @@ impl Connection {
             let Some((head, _)) = Head::parse(&bytes).map_err(malformed)? else {
                 continue;
             };
-            // A protocol that is switched to is final; what follows is not HTTP.
+            // 101 is not interim: what follows it is not HTTP.
             let switches = head.status == SWITCHING_PROTOCOLS;
             if (100..200).contains(&head.status) && !switches {
                 continue;
@@ -209,14 +209,14 @@ impl Connection {
         }
     }
 
-    /// The body of `answer`, to be read as it comes.
+    /// Returns a reader of the body of `answer`.
     pub fn body(&mut self, answer: &Response) -> Body<'_> {
         self.must_close |= answer.closes;
         Body::new(&mut self.stream, answer.framing)
     }
 
-    /// Appends the next part of the body of `answer` to `out`, waiting for it. Other than with
-    /// [`body`](Self::body), the connection can be written to between two parts.
+    /// Waits for the next part of the body of `answer` and appends it to `out`. Unlike with
+    /// [`body`](Self::body), the caller can write to the connection between two parts.
     ///
     /// # Errors
     ///
@@ -228,7 +228,7 @@ impl Connection {
         part
     }
 
-    /// Waits until there is something to read, or the connection has ended.
+    /// Waits until there is input or the peer has closed the connection.
     ///
     /// # Errors
     ///
@@ -237,7 +237,7 @@ impl Connection {
         self.stream.fill_buf().map(drop)
     }
 
-    /// A whole exchange.
+    /// Writes a request and reads the whole response.
     ///
     /// # Errors
     ///

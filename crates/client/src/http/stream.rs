@@ -9,7 +9,7 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use crate::tls::server_name;
 
-/// A connection whose bytes are those of HTTP.
+/// A TCP connection that carries HTTP, with or without TLS.
 #[derive(Debug)]
 pub(super) enum Stream {
     /// The socket itself.
@@ -19,7 +19,8 @@ pub(super) enum Stream {
 }
 
 impl Stream {
-    /// Makes a handshake with the server `host`, in which no read takes longer than `timeout`.
+    /// Completes a TLS handshake with the server `host`. No read in it waits for longer than
+    /// `timeout`.
     pub(super) fn secure(
         socket: TcpStream,
         host: &str,
@@ -37,7 +38,7 @@ impl Stream {
         Ok(Self::Tls(Box::new(stream)))
     }
 
-    /// The socket.
+    /// Returns the socket.
     pub(super) fn socket(&self) -> &TcpStream {
         match self {
             Self::Plain(socket) => socket,

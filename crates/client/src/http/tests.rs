@@ -4,7 +4,7 @@ use std::thread;
 
 use super::*;
 
-/// A server that answers each request of one connection with the next script, a byte at a
+/// Returns a server that answers each request of one connection with the next script, a byte at a
 /// time, and returns what it was asked.
 fn scripted(scripts: &'static [&'static str]) -> (Url, thread::JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -49,7 +49,7 @@ fn request(reader: &mut impl BufRead) -> String {
 }
 
 #[test]
-fn exchanges_follow_each_other_on_one_connection() {
+fn one_connection_serves_several_exchanges() {
     let (url, server) = scripted(&[
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",

@@ -1,4 +1,4 @@
-//! Where a server is, and how an id is spelt in a path.
+//! URLs of servers, and percent-encoding of ids in paths.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -6,7 +6,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use machine::failure::{Failure, Outcome};
 
-/// Address of a server and a path: an `http://` or `https://` URL.
+/// An `http://` or `https://` URL: the address of a server, and a path.
 ///
 /// ```
 /// use client::http::Url;
@@ -75,7 +75,7 @@ impl Url {
         })
     }
 
-    /// Whether the server is reached over TLS.
+    /// Returns whether the server is reached over TLS.
     pub fn is_secure(&self) -> bool {
         self.is_secure
     }
@@ -95,7 +95,7 @@ impl Url {
         &self.path
     }
 
-    /// The first address of the host.
+    /// Returns the first address of the host.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! An event, whatever transport it came by, and what else a server says of the stream.
+//! Events and notices, decoded from any transport.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,10 +11,11 @@ use crate::decode::websocket::{self, Kind, Piece};
 use crate::decode::{Malformed, lines, sse};
 use crate::http::Part;
 
-/// Masks protect proxies from hostile scripts, of which there are none here: one does for all.
+/// Mask of all frames. Masks protect proxies from scripts of hostile pages (RFC 6455, section
+/// 10.3); there are none here, so it need not be random.
 const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
-/// An event as it came. What a transport does not carry is nothing.
+/// An event. Members that its transport does not carry are `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Event {
     /// The event id.
@@ -34,7 +35,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// The payload as a person reads it: text as it is, other JSON written out.
+    /// Returns the payload as a person reads it: text as it is, other JSON written out.
     pub fn text(&self) -> String {
         match &self.data {
             Value::String(text) => text.clone(),
@@ -43,17 +44,17 @@ impl Event {
     }
 }
 
-/// The server's word that events may be missing from here on.
+/// Notice that events may be missing from here on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reset {
-    /// `restart`, `expired`, `unknown`, or what a later server says.
+    /// `restart`, `expired`, `unknown`, or a reason of a newer server.
     pub reason: String,
-    /// The cursor that it is about.
+    /// The cursor that cannot be continued.
     pub from: Option<String>,
 }
 
 impl Reset {
-    /// Whether the cursor is good, and only too old.
+    /// Returns whether the cursor is valid and only too old.
     pub(super) fn is_expired(&self) -> bool {
         self.reason == "expired"
     }
@@ -62,7 +63,7 @@ impl Reset {
 impl fmt::Display for Reset {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = match &self.reason[..] {
-            "restart" => "the server has started anew since",
+            "restart" => "the server has restarted since",
             "expired" => "the history does not go back that far",
             "unknown" => "the server does not know this place in the stream",
             other => other,
@@ -75,14 +76,14 @@ impl fmt::Display for Reset {
     }
 }
 
-/// What the server says of who is online.
+/// Notice about who is online.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Presence {
     /// A piece of a snapshot: these ids are online.
     Snapshot {
         /// The ids, each a number or a text.
         online: Vec<Value>,
-        /// Whether it is the first piece: what was known before is to be forgotten.
+        /// Whether it is the first piece, which replaces all that was known.
         is_first: bool,
         /// Whether another piece follows.
         has_more: bool,
@@ -91,13 +92,13 @@ pub enum Presence {
     Change {
         /// The id.
         id: Value,
-        /// Which of the two.
+        /// Whether the id is online now.
         is_online: bool,
     },
 }
 
 impl Presence {
-    /// The object that stands for it on the wire.
+    /// Returns the JSON object of the notice, as in NDJSON.
     pub fn to_json(&self) -> Value {
         match self {
             Self::Snapshot {
@@ -116,33 +117,35 @@ impl Presence {
     }
 }
 
-/// What a stream brought.
+/// A decoded element of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Item {
     Event(Event),
     /// An id without an event.
     Cursor(String),
     Reset(Reset),
-    /// So many events were dropped.
+    /// The server dropped this many events.
     Gap(u64),
     /// Who is online.
     Presence(Presence),
 }
 
+/// Result of decoding some bytes.
 #[derive(Default)]
 pub(super) struct Decoded {
     pub(super) items: Vec<Item>,
     pub(super) retry: Option<Duration>,
-    /// What is to be sent back.
+    /// Bytes to send back: answers to control frames.
     pub(super) answer: Vec<u8>,
-    /// The server has closed its WebSocket with this code.
+    /// Code with which the server has closed the WebSocket.
     pub(super) closed: Option<u16>,
 }
 
+/// Decoder of a stream.
 pub(super) enum Decoder {
-    /// With whole events, each event's data is an object.
     Sse {
         reader: sse::Reader,
+        /// Whether the data of each event is a JSON object with its metadata.
         whole: bool,
     },
     Ndjson(lines::Reader),
@@ -156,7 +159,7 @@ pub(super) enum Decoder {
 }
 
 impl Decoder {
-    /// Must not be asked for polls, which are no stream.
+    /// Returns a decoder for `transport`, which is not [`Transport::Poll`].
     pub(super) fn new(transport: Transport, whole: bool) -> Self {
         match transport {
             Transport::Sse => Self::Sse {
@@ -172,7 +175,7 @@ impl Decoder {
         }
     }
 
-    /// Decodes what has gathered in `bytes`, and empties it where nothing more is needed of it.
+    /// Decodes `bytes`, and clears them unless they are the beginning of a chunk.
     pub(super) fn read(&mut self, bytes: &mut Vec<u8>, part: Part) -> Result<Decoded, Malformed> {
         let mut decoded = Decoded::default();
         match self {
@@ -213,7 +216,7 @@ impl Decoder {
     }
 }
 
-/// Reads frames of a WebSocket; `message` is the one under way.
+/// Decodes frames of a WebSocket. `message` has the message that is not complete yet.
 fn read_messages(
     reader: &mut websocket::Reader,
     message: &mut Vec<u8>,
@@ -281,7 +284,7 @@ fn of_text(text: String) -> Event {
     }
 }
 
-/// What a line or a message says; nothing for an empty line or object, which are heartbeats.
+/// Decodes a line or a message. Returns `None` for an empty line or object, which are heartbeats.
 fn of_line(line: &[u8]) -> Option<Item> {
     match serde_json::from_slice(line) {
         Ok(Value::Object(members)) => of_members(members),
@@ -292,7 +295,7 @@ fn of_line(line: &[u8]) -> Option<Item> {
     }
 }
 
-/// What the elements of an array say.
+/// Decodes the elements of a JSON array.
 pub(super) fn items_of_array(body: &[u8]) -> Vec<Item> {
     let elements: Vec<Map<String, Value>> = serde_json::from_slice(body).unwrap_or_default();
     elements.into_iter().filter_map(of_members).collect()
@@ -308,7 +311,7 @@ fn of_members(mut members: Map<String, Value>) -> Option<Item> {
         return id.map(Item::Cursor);
     };
     let subject = members.remove("subject");
-    // A publisher may use these types too; a published event has an id and a subject.
+    // Publishers may use the types of notices, too. But a published event has an id and a subject.
     if id.is_none()
         && subject.is_none()
         && let Some(notice) = kind.as_deref().and_then(|kind| notice(kind, &data))
@@ -324,7 +327,7 @@ fn of_members(mut members: Map<String, Value>) -> Option<Item> {
     }))
 }
 
-/// A message of the server about the stream itself.
+/// Decodes a notice of the server about the stream. Returns `None` for other types.
 fn notice(kind: &str, data: &Value) -> Option<Item> {
     match kind {
         "reset" => {

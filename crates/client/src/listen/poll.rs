@@ -1,4 +1,4 @@
-//! Polls: one request after the other, each answered with what has come since the one before.
+//! Long polling: one request after the other, each answered with the events since the one before.
 
 use std::io::{self, Read};
 use std::ops::ControlFlow;
@@ -6,14 +6,14 @@ use std::time::Instant;
 
 use super::event::{Item, items_of_array};
 use super::stream::is_timeout;
-use super::{Client, Ended, LOOK_EVERY, Notification, SILENCE_MAX, Wait};
+use super::{Client, Ended, Notification, SILENCE_MAX, STOP_CHECK_INTERVAL, Wait};
 use crate::http::{Connection, Response};
 
-/// The field of an answer that says where the client is now.
+/// Response field that has the cursor after the response.
 const CURSOR_FIELD: &str = "Encke-Cursor";
 
 impl Client<'_> {
-    /// Polls over one connection until that ends.
+    /// Polls over one connection until it ends.
     pub(super) fn poll(&mut self, tell: &mut impl FnMut(Notification) -> ControlFlow<()>) -> Ended {
         let mut connection = match self.request.connect() {
             Ok(connection) => connection,
@@ -49,10 +49,10 @@ impl Client<'_> {
         }
     }
 
-    /// One poll; nothing when it was told to stop.
+    /// Makes one poll. Returns `None` if the caller wants to stop.
     fn ask(&mut self, connection: &mut Connection) -> io::Result<Option<(Response, Vec<u8>)>> {
         self.request.send(&self.place, connection)?;
-        connection.set_read_timeout(Some(LOOK_EVERY))?;
+        connection.set_read_timeout(Some(STOP_CHECK_INTERVAL))?;
         let asked = Instant::now();
         while let Err(error) = connection.wait() {
             if !is_timeout(&error) || asked.elapsed() > SILENCE_MAX {

@@ -1,4 +1,4 @@
-//! The request of a client: where it asks, what it shows, and from where on it wants events.
+//! The request of a subscriber: path, credential, and the cursor to continue after.
 
 use std::io;
 use std::sync::Arc;
@@ -10,26 +10,26 @@ use crate::decode::websocket;
 use crate::http::{Connection, RequestBody, Url, encode_segment};
 use machine::failure::Outcome;
 
-/// How long the server may keep a poll open when there is nothing to tell, in seconds.
+/// Seconds for which the server may keep a poll open while there is no event.
 const POLL_WAIT_SECONDS: u32 = 25;
 
-/// What is asked of the server, each time anew.
+/// The request that is sent on each connection. Lives as long as the subscriber.
 pub(super) struct Request<'a> {
     pub(super) url: &'a Url,
     pub(super) transport: Transport,
-    /// Whether Server-Sent Events are wanted as JSON objects.
+    /// Whether the data of Server-Sent Events is requested as JSON objects.
     pub(super) whole: bool,
     pub(super) has_credential: bool,
     presence: bool,
-    /// With TLS, its configuration.
+    /// The configuration of TLS, for an `https` URL.
     tls: Option<Arc<ClientConfig>>,
     path: String,
-    /// What stands in the query of every request.
+    /// Parameters of the query that every request has.
     query: Vec<String>,
-    /// `Authorization`, if there is a token.
+    /// Value of `Authorization`, if there is a token.
     bearer: Option<String>,
     seed: u64,
-    /// Requests up to now.
+    /// Requests sent.
     count: u32,
 }
 
@@ -88,7 +88,7 @@ impl<'a> Request<'a> {
         Ok(connection)
     }
 
-    /// Sends the request for what comes after `place`.
+    /// Sends the request for the events after `place`.
     pub(super) fn send(&mut self, place: &Place, connection: &mut Connection) -> io::Result<()> {
         self.count = self.count.wrapping_add(1);
         let key = self.websocket_key();
@@ -106,7 +106,7 @@ impl<'a> Request<'a> {
         }
         let mut query = self.query.clone();
         if self.transport == Transport::Poll {
-            // Who is online is told with an answer: the first one is wanted at once.
+            // Presence comes with a response, so the first poll must not wait for an event.
             let is_urgent = self.presence && self.count == 1;
             let wait = if is_urgent { 0 } else { POLL_WAIT_SECONDS };
             query.push(format!("wait={wait}"));
@@ -115,7 +115,7 @@ impl<'a> Request<'a> {
             (Some(id), _) if self.transport == Transport::Poll => {
                 query.push(format!("cursor={}", encode_segment(id)));
             }
-            // A line break would end the field; no id has one.
+            // A line break in the value would end the field. No valid id has one.
             (Some(id), _) if id.chars().all(|one| !one.is_control()) => {
                 fields.push(("Last-Event-ID", id));
             }
@@ -130,7 +130,7 @@ impl<'a> Request<'a> {
         connection.write("GET", &path, &fields, RequestBody::None)
     }
 
-    /// The key of the last request, of a WebSocket.
+    /// Returns the `Sec-WebSocket-Key` of the last request.
     pub(super) fn websocket_key(&self) -> String {
         websocket::key(self.seed, self.count)
     }

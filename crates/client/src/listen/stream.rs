@@ -1,21 +1,23 @@
-//! A stream: one answer that goes on until it breaks.
+//! Streams: one response that continues until it breaks.
 
 use std::io;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use super::event::Decoder;
-use super::{Client, Ended, LOOK_EVERY, Notification, SILENCE_MAX, Start, Transport, Wait};
+use super::{
+    Client, Ended, Notification, SILENCE_MAX, STOP_CHECK_INTERVAL, Start, Transport, Wait,
+};
 use crate::decode::websocket;
 use crate::http::{Connection, Part, Response, Url};
 use crate::tls;
 use machine::failure::Failure;
 
-/// Status of an answer that opens a WebSocket.
+/// Status of a response that opens a WebSocket.
 const SWITCHING_PROTOCOLS: u16 = 101;
 
 impl Client<'_> {
-    /// Follows one stream to its end.
+    /// Opens one stream and reads it to its end.
     pub(super) fn stream(
         &mut self,
         tell: &mut impl FnMut(Notification) -> ControlFlow<()>,
@@ -27,18 +29,18 @@ impl Client<'_> {
         self.place.received.reconnect();
         let after = self.place.after().map(str::to_owned);
         if self.request.transport == Transport::Chunks {
-            // Without ids there is no place to come back to.
+            // Without event ids there is no cursor to continue after.
             self.place.start = Start::Live;
         }
         if tell(Notification::Connected(after)).is_break() {
             return Ended::ByUs;
         }
-        if let Err(error) = connection.set_read_timeout(Some(LOOK_EVERY)) {
+        if let Err(error) = connection.set_read_timeout(Some(STOP_CHECK_INTERVAL)) {
             return self.lost(&error);
         }
         let mut decoder = Decoder::new(self.request.transport, self.request.whole);
         let (mut bytes, mut heard) = (Vec::new(), Instant::now());
-        // The wait that the server told over this connection.
+        // The reconnect delay that the server sent on this connection.
         let mut told = None;
         loop {
             if self.should_stop() {
@@ -54,7 +56,7 @@ impl Client<'_> {
                 Err(error) => return self.lost(&error),
             };
             heard = Instant::now();
-            // A server that sends is well; one that only accepts may be falling.
+            // Only input resets the backoff: a server that is about to fail may still accept.
             self.backoff.succeed();
             let decoded = match decoder.read(&mut bytes, part) {
                 Ok(decoded) => decoded,
@@ -79,7 +81,7 @@ impl Client<'_> {
         }
     }
 
-    /// Connects and asks; the answer opens a stream.
+    /// Connects and sends the request. The response opens a stream.
     fn open(&mut self) -> Result<(Connection, Response), Ended> {
         let asked = self.request.connect().and_then(|mut connection| {
             self.request.send(&self.place, &mut connection)?;
@@ -95,7 +97,7 @@ impl Client<'_> {
             }
             (Transport::WebSocket, 200) => {
                 return Err(Ended::ForGood(Failure::new(format!(
-                    "{} answered 200 and opened no WebSocket: use another --transport",
+                    "{} answered 200 and did not open a WebSocket: use another --transport",
                     self.request.url.authority()
                 ))));
             }
@@ -109,7 +111,7 @@ impl Client<'_> {
         Ok((connection, answer))
     }
 
-    /// What an answer means that brings no events.
+    /// Returns how to continue after a response that opens no stream.
     pub(super) fn refused(&self, answer: &Response, body: &[u8]) -> Ended {
         let authority = self.request.url.authority();
         let status = answer.status;
@@ -119,7 +121,7 @@ impl Client<'_> {
         let line = String::from_utf8_lossy(body);
         let line = line.lines().next().unwrap_or("").trim();
         let said = match (line.trim_end_matches('.'), status) {
-            ("", 401) => "it wants to know who you are",
+            ("", 401) => "a token or a ticket is required",
             ("", 403) => "you may not read all of these ids",
             (line, _) => line,
         };
@@ -136,11 +138,11 @@ impl Client<'_> {
         }
     }
 
-    /// What an error of the connection means.
+    /// Returns how to continue after an error of the connection.
     pub(super) fn lost(&self, error: &io::Error) -> Ended {
         let url = self.request.url;
         match tls::handshake_error(error) {
-            // Another attempt would meet the same certificate.
+            // A retry would meet the same certificate.
             Some(error) => Ended::ForGood(Failure::new(tls::explain(url.authority(), error))),
             None => Ended::ForNow(reason(error, url), Wait::Jitter),
         }
@@ -152,7 +154,7 @@ fn reason(error: &io::Error, url: &Url) -> String {
         io::ErrorKind::ConnectionRefused => format!("nothing listens at {}", url.authority()),
         io::ErrorKind::UnexpectedEof => "the server ended the stream".to_owned(),
         io::ErrorKind::ConnectionReset => "the server reset the connection".to_owned(),
-        _ if is_timeout(error) => "the server fell silent".to_owned(),
+        _ if is_timeout(error) => "the server sent nothing for too long".to_owned(),
         _ => error.to_string(),
     }
 }

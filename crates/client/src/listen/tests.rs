@@ -76,7 +76,7 @@ fn texts(news: &[Notification]) -> Vec<String> {
 }
 
 #[test]
-fn a_lost_stream_is_found_again_and_a_refusal_ends_it() {
+fn a_client_reconnects_after_a_break_and_ends_after_a_refusal() {
     let (url, server) = server(&[
         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nretry: 5\n\n\
          id: 1-1\nevent: chat\ndata: one\n\n",
@@ -144,7 +144,7 @@ fn streams(bodies: &[&str]) -> &'static [&'static str] {
 }
 
 #[test]
-fn a_client_comes_back_to_its_place_and_passes_no_event_on_twice() {
+fn a_client_continues_after_its_cursor_and_reports_no_event_twice() {
     let (url, server) = server(streams(&[
         "id: k-7\n\nid: k-8\ndata: a\n\nid: k-11-9\ndata: c\n\n",
         "id: k-10\ndata: b\n\nid: k-11\ndata: c\n\nid: k-12\ndata: d\n\n: beat\nid: k-20\n\n",
@@ -159,7 +159,7 @@ fn a_client_comes_back_to_its_place_and_passes_no_event_on_twice() {
 }
 
 #[test]
-fn a_reset_and_a_gap_are_told_and_are_no_events() {
+fn resets_and_gaps_are_reported_and_are_not_events() {
     let (url, server) = server(streams(&[
         "id: k-8\ndata: a\n\n",
         "event: reset\ndata: {\"reason\":\"unknown\",\"from\":\"k-8\"}\n\nid: k-2\ndata: b\n\n\
@@ -183,7 +183,7 @@ fn a_reset_and_a_gap_are_told_and_are_no_events() {
 }
 
 #[test]
-fn the_first_request_says_where_to_start_until_there_is_an_id() {
+fn requests_name_the_start_until_there_is_an_event_id() {
     let start = |start, transport| {
         let (url, server) = server(streams(&["data: none\n\n", "id: k-1\ndata: a\n\n"]));
         let (news, _) = follow_from(&Options {
@@ -265,7 +265,7 @@ fn whole_events_are_the_same_on_every_transport() {
 }
 
 #[test]
-fn polls_follow_one_another_over_one_connection() {
+fn polls_reuse_one_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let server = thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Why a handshake failed, as a sentence that says what to do.
+//! Error texts of failed handshakes, which say what to do.
 
 use std::io;
 
@@ -6,12 +6,12 @@ use rustls::{AlertDescription, CertificateError, Error};
 
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 
-/// The TLS error within an error of a connection.
+/// Returns the TLS error that caused an error of a connection, if one did.
 pub fn handshake_error(error: &io::Error) -> Option<&Error> {
     error.get_ref()?.downcast_ref()
 }
 
-/// Why there is no TLS connection to `peer`, which is shown as it is, and what to do.
+/// Explains why there is no TLS connection to `peer`, and what to do. `peer` appears in the text.
 pub fn explain(peer: &str, error: &Error) -> String {
     match error {
         Error::InvalidCertificate(reason) => explain_certificate(peer, reason),
@@ -72,7 +72,7 @@ fn explain_certificate(peer: &str, reason: &CertificateError) -> String {
     }
 }
 
-/// A time in seconds, roughly: in days, else in hours or minutes.
+/// Formats a time of `seconds` in whole days, hours or minutes.
 fn span(seconds: u64) -> String {
     let (count, unit) = match seconds {
         seconds if seconds >= DAY_SECONDS => (seconds / DAY_SECONDS, "day"),

@@ -1,4 +1,4 @@
-//! One TLS session without a socket, for programs that hold many: ciphertext in, plaintext out.
+//! TLS sessions without sockets, for programs that hold many: ciphertext in, plaintext out.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -11,21 +11,21 @@ use rustls::{ClientConfig, ClientConnection, Error, HandshakeKind, NamedGroup};
 use super::{Authorities, server_name};
 use machine::failure::{Context, Outcome};
 
-/// Tickets that are kept for later connections: a few seconds of a storm of handshakes. The oldest
-/// is dropped for a new one.
+/// Tickets that are kept for later connections: those of a few seconds while many clients connect.
+/// Beyond it the oldest is dropped.
 const TICKETS_MAX: usize = 65_536;
 
-/// Whether connections resume sessions of earlier ones.
+/// Whether connections resume the sessions of earlier ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Resumption {
-    /// Each makes a full handshake.
+    /// Each connection makes a full handshake.
     #[default]
     Never,
-    /// Each uses a ticket that the server gave to an earlier one, while there are any.
+    /// Each connection uses a ticket that an earlier one received, while there are any.
     Tickets,
 }
 
-/// What the sessions with one server have in common.
+/// Factory of the sessions with one server.
 #[derive(Debug, Clone)]
 pub struct TlsClient {
     config: Arc<ClientConfig>,
@@ -33,11 +33,11 @@ pub struct TlsClient {
 }
 
 impl TlsClient {
-    /// A client of the server `host`.
+    /// Returns a factory of sessions with the server `host`.
     ///
     /// # Errors
     ///
-    /// When the authorities cannot be used, or `host` is neither a name nor an address.
+    /// When the authorities cannot be used, or `host` is neither a DNS name nor an IP address.
     pub fn new(authorities: &Authorities, host: &str, resumption: Resumption) -> Outcome<Self> {
         let mut config = authorities.config()?;
         config.resumption = match resumption {
@@ -50,29 +50,29 @@ impl TlsClient {
         })
     }
 
-    /// A session whose handshake has not begun.
+    /// Returns a session whose handshake has not begun.
     ///
     /// # Errors
     ///
-    /// When the library cannot make the first message, for want of randomness.
+    /// When `rustls` cannot make the first message because the system gives no random bytes.
     pub fn session(&self) -> Result<Session, Error> {
         let connection = ClientConnection::new(self.config.clone(), self.name.clone())?;
         Ok(Session(Box::new(connection)))
     }
 }
 
-/// One session. Its owner moves ciphertext between it and a socket.
+/// A TLS session. Its owner moves ciphertext between it and a socket.
 #[derive(Debug)]
 pub struct Session(Box<ClientConnection>);
 
 impl Session {
-    /// Takes ciphertext that has come and appends the plaintext in it to `plaintext`. Whether the
+    /// Decrypts received ciphertext and appends the plaintext to `plaintext`. Returns whether the
     /// server has ended the session.
     ///
     /// # Errors
     ///
-    /// When the server breaks the protocol, or its certificate is not trusted. There may be an
-    /// alert to [`send`](Self::send).
+    /// When the server violates the protocol, or its certificate is not trusted. Afterwards there
+    /// may be an alert to [`send`](Self::send).
     pub fn receive(
         &mut self,
         mut ciphertext: &[u8],
@@ -80,7 +80,7 @@ impl Session {
     ) -> Result<bool, Error> {
         let mut is_ended = false;
         while !ciphertext.is_empty() && !is_ended {
-            // Fails only when plaintext was left within, and none is.
+            // Fails only when plaintext was left unread, and none is.
             let taken = self.0.read_tls(&mut ciphertext);
             taken.map_err(|error| Error::General(error.to_string()))?;
             let state = self.0.process_new_packets()?;
@@ -95,7 +95,7 @@ impl Session {
         Ok(is_ended)
     }
 
-    /// Queues plaintext. Before the handshake is complete it waits for that.
+    /// Queues plaintext. It is sent when the handshake is complete.
     pub fn queue(&mut self, plaintext: &[u8]) {
         self.0
             .writer()
@@ -103,7 +103,7 @@ impl Session {
             .expect("a request is smaller than the buffer of a session");
     }
 
-    /// Whether there is ciphertext to send.
+    /// Returns whether there is ciphertext to send.
     pub fn wants_send(&self) -> bool {
         self.0.wants_write()
     }
@@ -112,7 +112,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Those of `socket`. What it did not take remains to be sent.
+    /// Those of `socket`. What was not written stays queued.
     pub fn send(&mut self, socket: &mut dyn Write) -> io::Result<()> {
         while self.0.wants_write() {
             self.0.write_tls(socket)?;
@@ -120,23 +120,23 @@ impl Session {
         Ok(())
     }
 
-    /// Queues the end of the session (`close_notify`).
+    /// Queues `close_notify`, which ends the session.
     pub fn close(&mut self) {
         self.0.send_close_notify();
     }
 
-    /// Whether the handshake is under way.
+    /// Returns whether the handshake is under way.
     pub fn is_handshaking(&self) -> bool {
         self.0.is_handshaking()
     }
 
-    /// Whether the handshake is complete and resumed an earlier session.
+    /// Returns whether the handshake is complete and resumed an earlier session.
     pub fn is_resumed(&self) -> bool {
         self.0.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 }
 
-/// Tickets of all connections with one server. The library's own store keeps eight.
+/// Tickets of all connections with one server. The store of `rustls` would keep eight.
 #[derive(Debug, Default)]
 struct Tickets {
     kept: Mutex<VecDeque<Tls13ClientSessionValue>>,
@@ -149,7 +149,7 @@ impl ClientSessionStore for Tickets {
         None
     }
 
-    // Sessions of TLS 1.2 are not resumed: the servers that are measured speak 1.3.
+    // Sessions of TLS 1.2 are not resumed: all servers that are measured speak TLS 1.3.
     fn set_tls12_session(&self, _: ServerName<'static>, _: Tls12ClientSessionValue) {}
 
     fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {

@@ -10,7 +10,7 @@ use super::*;
 
 const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/harness/tls");
 
-/// The authority of the certificate for `localhost` and 127.0.0.1.
+/// Returns the authority of the certificate for `localhost` and 127.0.0.1.
 fn authority() -> Authorities {
     Authorities::File(PathBuf::from(FILES).join("authority.pem"))
 }
@@ -95,7 +95,7 @@ fn a_stream_is_read_alike_in_pieces_of_every_size() {
 }
 
 #[test]
-fn sessions_are_resumed_if_that_is_wanted() {
+fn sessions_are_resumed_if_configured() {
     let config = server_config();
     let resumed = |resumption| -> Vec<bool> {
         let client = client(&authority(), "localhost", resumption);
@@ -107,7 +107,7 @@ fn sessions_are_resumed_if_that_is_wanted() {
 }
 
 #[test]
-fn a_certificate_that_is_not_right_is_explained() {
+fn errors_about_certificates_are_explained() {
     let config = server_config();
     let error = |authorities: &Authorities, host: &str| {
         let client = client(authorities, host, Resumption::Never);
@@ -127,7 +127,7 @@ fn a_certificate_that_is_not_right_is_explained() {
 }
 
 #[test]
-fn a_time_is_told_roughly() {
+fn times_are_shown_in_whole_units() {
     let explained = |seconds: u64| {
         let reason = rustls::CertificateError::ExpiredContext {
             time: rustls::pki_types::UnixTime::since_unix_epoch(std::time::Duration::from_secs(
@@ -145,7 +145,7 @@ fn a_time_is_told_roughly() {
 }
 
 #[test]
-fn a_file_without_authorities_is_named() {
+fn an_error_names_a_file_without_authorities() {
     let error = |name: &str| {
         let authorities = Authorities::File(PathBuf::from(FILES).join(name));
         authorities.config().unwrap_err().to_string()

@@ -1,4 +1,6 @@
-//! `/v1/stats` as far as it is shown. Counters count from the program's start.
+//! The members of `GET /v1/stats` that `encke top` shows.
+//!
+//! Counters begin at 0 when the program starts. Times are in seconds.
 
 use std::collections::BTreeMap;
 use std::iter::Sum;
@@ -15,226 +17,229 @@ pub type Counts = BTreeMap<String, u64>;
 /// Seconds by the value of a label.
 pub type Seconds = BTreeMap<String, f64>;
 
-/// What a program says of itself at one time.
+/// A snapshot of a running program.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Snapshot {
     /// The command that runs: `serve`, `proxy`, `hello`.
     pub program: String,
-    /// Names this run of it.
+    /// Identifies this run of the program.
     pub epoch: String,
-    /// Its version.
+    /// Version of the program.
     pub version: String,
-    /// Time since it began, by its own clock.
+    /// Time since the program started, by its own clock.
     pub uptime_seconds: f64,
-    /// It is ending.
+    /// Whether it is draining.
     pub draining: bool,
-    /// What a push server says beyond that.
+    /// Members of a push server; `None` for other programs.
     #[serde(skip)]
     pub push: Option<Push>,
-    /// What each worker counts.
+    /// Counters of each worker.
     pub workers: Vec<WorkerCounters>,
-    /// Where a proxy connects to.
+    /// Backends of a proxy; `None` for other programs.
     pub backends: Option<Vec<Backend>>,
-    /// The cluster of a push server, if it is a node of one.
+    /// The cluster of a push server; `None` if it is not a node of one.
     pub cluster: Option<Cluster>,
 }
 
-/// A cluster, as one of its nodes has heard of it.
+/// A cluster, as one of its nodes sees it.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Cluster {
-    /// Last entry that is known to be in the log.
+    /// Sequence of the last entry that is known to be in the log.
     pub last: u64,
     /// All nodes, by name.
     pub nodes: Vec<ClusterNode>,
 }
 
-/// A node of a cluster. It says each second what it counts.
+/// A node of a cluster, by its latest report. Nodes report once a second.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct ClusterNode {
-    /// Its name.
+    /// Name of the node.
     pub name: String,
-    /// Names this run of it.
+    /// Identifies this run of the node.
     pub incarnation: String,
     /// `ready`, `not_ready`, `draining` or `unknown`.
     pub state: String,
-    /// Entries of the log that it has not applied.
+    /// Entries of the log that the node has not applied.
     pub behind: u64,
-    /// Time by which it is behind.
+    /// Time by which the node is behind the log.
     pub lag_seconds: f64,
-    /// Time since it was heard.
+    /// Time since the node was last heard.
     pub silent_seconds: f64,
-    /// Time since it began, when it said what follows.
+    /// Time between the start of the node and the report that has the members below.
     pub uptime_seconds: f64,
     /// Worker threads.
     pub workers: u64,
-    /// Time that all of them were busy.
+    /// Busy time of all workers together.
     pub busy_seconds: f64,
-    /// Open now.
+    /// Open connections.
     pub connections: u64,
-    /// Logged in now.
+    /// Logged-in sessions.
     pub sessions: u64,
-    /// Events that sockets took.
+    /// Events written to sockets.
     pub written: u64,
-    /// Bytes that sockets took.
+    /// Bytes written to sockets.
     pub bytes_written: u64,
-    /// Bytes that full sockets are owed.
+    /// Bytes in backlogs, which wait for full sockets.
     pub backlog_bytes: u64,
 }
 
-/// What a push server alone says.
+/// Members that only a push server has.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Push {
-    /// Ids with a session.
+    /// Ids that have a session.
     pub online: u64,
-    /// Events by how they came.
+    /// Published events by the request that brought them, such as `publish` or `batch`.
     pub published: Counts,
     /// Publishing requests that wait for their receipts.
     pub publishes_pending: u64,
-    /// Ids closed for being slow, most often first.
+    /// Ids whose sessions were closed for being slow, the most frequent first.
     pub slow: Vec<Slow>,
 }
 
-/// An id whose sessions were closed for being slow.
+/// Number of sessions of an id that were closed for being slow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Slow {
     /// The id, a number or text.
     pub id: Value,
-    /// How many.
+    /// Number of sessions closed.
     pub count: u64,
 }
 
 /// A backend of one of a proxy's listeners.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Backend {
-    /// Where the proxy listens.
+    /// Address on which the proxy listens.
     pub listener: String,
-    /// As the operator wrote it.
+    /// The backend as written in the configuration.
     pub backend: String,
-    /// What that means.
+    /// Address that it resolved to.
     pub address: String,
     /// `well`, `ejected` or `unwell`.
     pub state: String,
-    /// Open now, attempts included.
+    /// Open connections, including attempts to connect.
     pub connections: u64,
     /// Attempts to connect.
     pub connects: u64,
-    /// Those of them that failed.
+    /// Attempts to connect that failed.
     pub connects_failed: u64,
 }
 
-/// What one worker counts, or all of them.
+/// Counters of one worker, or their sums over all workers.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct WorkerCounters {
-    /// Open now.
+    /// Open connections.
     pub connections: u64,
-    /// Messages that wait for the next turn.
+    /// Messages in the mailbox, which wait for the next turn.
     pub mailbox_messages: u64,
     /// Connections accepted.
     pub connections_accepted: u64,
-    /// Connections refused, by the limit that they met; empty where there is none.
+    /// Connections refused, by the limit that was reached; empty for a program without limits.
     #[serde(default)]
     pub connections_refused: Counts,
-    /// Connections closed, by reason; empty where nobody tells.
+    /// Connections closed, by reason; empty for a program that does not report them.
     #[serde(default)]
     pub connections_closed: Counts,
-    /// Bytes that clients sent, to a proxy backends too.
+    /// Bytes received from clients, in a proxy also from backends.
     pub bytes_read: u64,
-    /// Bytes that sockets took.
+    /// Bytes written to sockets.
     pub bytes_written: u64,
-    /// Passes of the loop, each with one poll.
+    /// Turns of the event loop. Each calls `epoll_wait` once.
     pub turns: u64,
-    /// Events that polls returned.
+    /// Events returned by `epoll_wait`.
     pub poll_events: u64,
-    /// Polls by how many events they returned: `0`, `1`, `2-3`.
+    /// Calls of `epoll_wait` by the number of events returned: `0`, `1`, `2-3` and so on.
     pub events_per_poll: Counts,
-    /// Time by state, `busy` or `waiting`.
+    /// Time by state: `busy` or `waiting`.
     pub worker_seconds: Seconds,
     /// Busy time by stage.
     pub stage_seconds: Seconds,
-    /// System calls by kind, without the polls.
+    /// System calls by kind, without `epoll_wait`.
     pub system_calls: Counts,
-    /// What a worker with sessions counts beyond that.
+    /// Counters of a push server's worker; `None` for other programs.
     #[serde(skip)]
     pub sessions: Option<Sessions>,
-    /// What a worker with backends counts beyond that.
+    /// Counters of a proxy's worker; `None` for other programs.
     #[serde(skip)]
     pub relay: Option<Relay>,
-    /// What a worker that answers requests itself counts beyond that.
+    /// Counters of a worker of `encke hello`; `None` for other programs.
     #[serde(skip)]
     pub requests: Option<Requests>,
 }
 
-/// What a worker counts of sessions.
+/// Counters that only the workers of a push server have.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Sessions {
-    /// Logged in now, by transport.
+    /// Logged-in sessions by transport.
     pub sessions: Counts,
     /// Sessions whose socket is full.
     pub backlog_sessions: u64,
-    /// Bytes they are owed.
+    /// Bytes in their backlogs.
     pub backlog_bytes: u64,
-    /// Bytes of events that the worker is not through with.
+    /// Bytes of events that the worker has not delivered yet.
     pub mailbox_bytes: u64,
-    /// Events by what became of them at a session.
+    /// Events for sessions by outcome, such as `written` or `shed`.
     pub deliveries: Counts,
 }
 
-/// What a worker counts of what it passes on.
+/// Counters that only the workers of a proxy have.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Relay {
-    /// Connections to backends that were begun.
+    /// Attempts to connect to a backend.
     pub connects: u64,
-    /// Those of them that failed.
+    /// Attempts that failed.
     pub connects_failed: u64,
-    /// Those of them that were begun because another had failed.
+    /// Attempts that were made because an earlier one had failed.
     pub connect_retries: u64,
-    /// Bytes passed on, by direction: `up` to backends, `down` to clients.
+    /// Bytes relayed, by direction: `up` to backends, `down` to clients.
     pub relayed_bytes: Counts,
-    /// Bytes that went through pipes.
+    /// Bytes relayed through pipes by `splice`.
     pub spliced_bytes: u64,
-    /// Pipes held now.
+    /// Pipes in use.
     pub pipes: u64,
 }
 
-/// What a worker counts of requests.
+/// Counters that only the workers of `encke hello` have.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Requests {
-    /// Answered.
+    /// Requests answered.
     pub requests_answered: u64,
-    /// Answered with an error.
+    /// Requests answered with an error.
     pub requests_rejected: u64,
 }
 
 impl Snapshot {
-    /// Reads the answer to `GET /v1/stats`.
+    /// Parses the answer to `GET /v1/stats`.
     ///
     /// # Errors
     ///
-    /// When something is missing.
+    /// When a member is missing or has another type.
     pub fn parse(stats: &Value) -> Outcome<Self> {
         Self::read(stats).map_err(|error| {
             Failure::new(format!(
-                "the figures cannot be read ({error}): is it an Encke as new as this program?"
+                "the server's statistics cannot be read ({error}): update the server, or use a \
+                 program as old as the server"
             ))
         })
     }
 
     fn read(stats: &Value) -> serde_json::Result<Self> {
-        let mut reading = Self::deserialize(stats)?;
-        reading.push = part(stats, "online")?;
-        let told = stats["workers"].as_array().into_iter().flatten();
-        for (figures, told) in reading.workers.iter_mut().zip(told) {
-            figures.sessions = part(told, "sessions")?;
-            figures.relay = part(told, "connects")?;
-            figures.requests = part(told, "requests_answered")?;
+        let mut snapshot = Self::deserialize(stats)?;
+        snapshot.push = part(stats, "online")?;
+        let workers = stats["workers"].as_array().into_iter().flatten();
+        for (counters, stats) in snapshot.workers.iter_mut().zip(workers) {
+            counters.sessions = part(stats, "sessions")?;
+            counters.relay = part(stats, "connects")?;
+            counters.requests = part(stats, "requests_answered")?;
         }
-        Ok(reading)
+        Ok(snapshot)
     }
 }
 
-/// What only some programs tell: whole where its `mark` is there, or nothing.
-fn part<'a, T: Deserialize<'a>>(told: &'a Value, mark: &str) -> serde_json::Result<Option<T>> {
-    told.get(mark).map(|_| T::deserialize(told)).transpose()
+/// Parses members that only some programs have. Returns `None` if the member `marker`, which every
+/// such program has, is missing.
+fn part<'a, T: Deserialize<'a>>(stats: &'a Value, marker: &str) -> serde_json::Result<Option<T>> {
+    let marker = stats.get(marker);
+    marker.map(|_| T::deserialize(stats)).transpose()
 }
 
 impl Add<&Self> for WorkerCounters {
@@ -309,7 +314,7 @@ impl Requests {
     }
 }
 
-/// Adds what only some programs count; nothing and nothing is nothing.
+/// Adds counters that only some programs have. The sum of `None` and `None` is `None`.
 fn add_part<T: Default>(sum: &mut Option<T>, other: Option<&T>, add: impl Fn(&mut T, &T)) {
     if let Some(other) = other {
         add(sum.get_or_insert_default(), other);
@@ -328,7 +333,8 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A server of two workers, of which the second has counted three times as much as the first.
+    /// Returns the statistics of a server of two workers. The counters of the second worker are
+    /// three times those of the first.
     pub(crate) fn stats(uptime_seconds: f64, counted: u64) -> Value {
         let worker = |counted: u64| {
             json!({
@@ -358,7 +364,8 @@ pub(super) mod tests {
         })
     }
 
-    /// A proxy of two workers, of which the second has counted three times as much as the first.
+    /// Returns the statistics of a proxy of two workers. The counters of the second worker are
+    /// three times those of the first.
     pub(crate) fn proxy_stats(uptime_seconds: f64, counted: u64) -> Value {
         let worker = |counted: u64| {
             json!({
@@ -396,7 +403,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn an_error_names_the_missing_member() {
         let mut partly = stats(1.0, 1);
         let worker = partly["workers"][0].as_object_mut().unwrap();
         worker.remove("backlog_bytes");
@@ -406,14 +413,14 @@ pub(super) mod tests {
         ] {
             let error = Snapshot::parse(&stats).unwrap_err().to_string();
             assert!(
-                error.contains(missing) && error.contains("as new as"),
+                error.contains(missing) && error.contains("update the server"),
                 "{error}"
             );
         }
     }
 
     #[test]
-    fn what_a_program_does_not_count_is_not_there() {
+    fn members_of_other_programs_are_none() {
         let serve = Snapshot::parse(&stats(1.0, 1)).unwrap();
         let proxy = Snapshot::parse(&proxy_stats(1.0, 1)).unwrap();
         assert!(serve.push.is_some() && serve.backends.is_none());

@@ -1,6 +1,6 @@
-//! What happened between two readings.
+//! Rates, computed from two snapshots.
 //!
-//! Rates are by the server's own clock: how long its answers were under way does not matter.
+//! Time is taken from the clock of the server, so network delays do not distort the rates.
 
 #[cfg(test)]
 mod tests;
@@ -14,210 +14,210 @@ use super::snapshot::{
     Backend, Cluster, ClusterNode, Counts, Push, Seconds, Slow, Snapshot, WorkerCounters,
 };
 
-/// Amounts by the value of a label: per second, or as shares of the time.
+/// Rates per second, or shares of time from 0 to 1, by the value of a label.
 pub type Rates = BTreeMap<String, f64>;
 
-/// A program over a stretch of time.
+/// A program during the interval between two snapshots.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct View {
-    /// How long the stretch was.
+    /// Length of the interval.
     pub seconds: f64,
     /// The command that runs: `serve`, `proxy`, `hello`.
     pub program: String,
-    /// Names this run of it.
+    /// Identifies this run of the program.
     pub epoch: String,
-    /// Its version.
+    /// Version of the program.
     pub version: String,
-    /// Time since it began, at the end of the stretch.
+    /// Time since the program started, at the end of the interval.
     pub uptime_seconds: f64,
-    /// It is ending.
+    /// Whether it is draining.
     pub draining: bool,
-    /// What a push server tells beyond that.
+    /// Members of a push server; `None` for other programs.
     #[serde(flatten)]
     pub push: Option<PushView>,
-    /// All workers together; shares of the time are the means of theirs.
+    /// All workers together: sums, and the means of shares of time.
     pub totals: Row,
     /// Each worker.
     pub workers: Vec<Row>,
-    /// Where a proxy connects to.
+    /// Backends of a proxy; `None` for other programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backends: Option<Vec<BackendRow>>,
-    /// The nodes of a cluster, by name.
+    /// Nodes of the cluster; `None` if the program is not a node of one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<NodesView>,
 }
 
-/// The nodes of a cluster over a stretch of time.
+/// The nodes of a cluster during the interval.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NodesView {
-    /// Entries that came to the log.
+    /// Entries appended to the log.
     pub entries_per_second: f64,
     /// Each node.
     pub each: Vec<NodeRow>,
-    /// All of them together: sums, and the largest lag and silence.
+    /// All nodes together: sums, the mean of `busy`, and the largest lag and silence.
     pub totals: NodeRow,
 }
 
-/// A node of a cluster over a stretch of time, by its own clock.
+/// A node of a cluster during the interval, which is measured by its own clock.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct NodeRow {
-    /// Its name.
+    /// Name of the node.
     pub name: String,
     /// `ready`, `not_ready`, `draining` or `unknown`.
     pub state: String,
-    /// Entries of the log that it has not applied.
+    /// Entries of the log that the node has not applied.
     pub behind: u64,
-    /// Time by which it is behind.
+    /// Time by which the node is behind the log.
     pub lag_seconds: f64,
-    /// Time since it was heard.
+    /// Time since the node was last heard.
     pub silent_seconds: f64,
-    /// Share of the time of its workers that was worked. Nothing is known of a node that said
-    /// nothing meanwhile.
+    /// Share of time for which its workers were busy, from 0 to 1. This and the rates are `None` if
+    /// the node sent no report during the interval.
     pub busy: Option<f64>,
-    /// Connections open.
+    /// Open connections.
     pub connections: u64,
-    /// Sessions logged in.
+    /// Logged-in sessions.
     pub sessions: u64,
-    /// Events that sockets took.
+    /// Events written to sockets.
     pub written_per_second: Option<f64>,
-    /// Bytes that sockets took.
+    /// Bytes written to sockets.
     pub bytes_out_per_second: Option<f64>,
-    /// Bytes that full sockets are owed.
+    /// Bytes in backlogs, which wait for full sockets.
     pub backlog_bytes: u64,
 }
 
-/// What a push server alone tells.
+/// Members that only a push server has.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PushView {
-    /// Ids with a session.
+    /// Ids that have a session.
     pub online: u64,
-    /// Events published, by how they came.
+    /// Published events by the request that brought them, such as `publish` or `batch`.
     pub publishes_per_second: Rates,
     /// Publishing requests that wait for their receipts.
     pub publishes_pending: u64,
-    /// The sessions that are owed most, as `GET /v1/slowest` names them; nothing when the workers
-    /// do not report.
+    /// Sessions with the largest backlogs, as in `GET /v1/slowest`; `None` if the workers did not
+    /// report them.
     pub slowest: Option<Vec<Value>>,
-    /// Ids closed for being slow since the server began, most often first.
+    /// Ids whose sessions were closed for being slow since the server started, the most frequent
+    /// first.
     pub slow: Vec<Slow>,
 }
 
-/// A backend over a stretch of time.
+/// A backend during the interval.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BackendRow {
-    /// Where the proxy listens.
+    /// Address on which the proxy listens.
     pub listener: String,
-    /// As the operator wrote it.
+    /// The backend as written in the configuration.
     pub backend: String,
-    /// What that means.
+    /// Address that it resolved to.
     pub address: String,
     /// `well`, `ejected` or `unwell`.
     pub state: String,
-    /// Open, attempts included.
+    /// Open connections, including attempts to connect.
     pub connections: u64,
     /// Attempts to connect.
     pub connects_per_second: f64,
-    /// Those of them that failed.
+    /// Attempts to connect that failed.
     pub connects_failed_per_second: f64,
 }
 
-/// A worker over a stretch of time, or all of them.
+/// A worker, or all of them together, during the interval.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
     /// Calls of `epoll_wait`.
     pub polls_per_second: f64,
-    /// Events that a poll returned on average; none without a poll.
+    /// Mean number of events that a call returned; `None` if there was no call.
     pub events_per_poll: Option<f64>,
-    /// Polls by how many events they returned, in a second.
+    /// Calls by the number of events that they returned: `0`, `1`, `2-3` and so on.
     pub polls_by_events_per_second: Rates,
-    /// Share of the time that was worked. A turn counts when it is over, at most as all of the
-    /// time.
+    /// Share of time for which the worker was busy, from 0 to 1. A turn is counted when it ends.
     pub busy: f64,
-    /// Share of the time that was waited. A wait counts when it is over, at most as what was not
-    /// worked.
+    /// Share of time for which the worker waited, from 0 to 1 - `busy`. A wait is counted when it
+    /// ends.
     pub waiting: f64,
-    /// Shares of the time by stage.
+    /// Shares of time by stage, from 0 to 1.
     pub stages: Rates,
     /// System calls by kind.
     pub system_calls_per_second: Rates,
-    /// Connections open.
+    /// Open connections.
     pub connections: u64,
     /// Connections accepted.
     pub accepts_per_second: f64,
-    /// Connections refused, by the limit that they met.
+    /// Connections refused, by the limit that was reached.
     #[serde(skip_serializing_if = "Rates::is_empty")]
     pub refusals_per_second: Rates,
-    /// Connections closed, where that is told.
+    /// Connections closed; `None` for a program that does not report them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub closes_per_second: Option<f64>,
     /// Bytes received.
     pub bytes_in_per_second: f64,
     /// Bytes sent.
     pub bytes_out_per_second: f64,
-    /// Messages that wait for the next turn.
+    /// Messages in the mailbox, which wait for the next turn.
     pub mailbox_messages: u64,
-    /// What a worker with sessions tells beyond that.
+    /// Members of a push server's worker; `None` for other programs.
     #[serde(flatten)]
     pub sessions: Option<SessionsRow>,
-    /// What a worker with backends tells beyond that.
+    /// Members of a proxy's worker; `None` for other programs.
     #[serde(flatten)]
     pub relay: Option<RelayRow>,
-    /// What a worker that answers requests itself tells beyond that.
+    /// Members of a worker of `encke hello`; `None` for other programs.
     #[serde(flatten)]
     pub requests: Option<RequestsRow>,
 }
 
-/// What a worker tells of sessions.
+/// Members that only the workers of a push server have.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SessionsRow {
-    /// Sessions logged in.
+    /// Logged-in sessions.
     pub sessions: u64,
-    /// Events by what became of them at a session.
+    /// Events for sessions by outcome, such as `written` or `shed`.
     pub deliveries_per_second: Rates,
-    /// Bytes of events that are not through.
+    /// Bytes of events that the worker has not delivered yet.
     pub mailbox_bytes: u64,
     /// Sessions whose socket is full.
     pub backlog_sessions: u64,
-    /// Bytes they are owed.
+    /// Bytes in their backlogs.
     pub backlog_bytes: u64,
 }
 
-/// What a worker tells of what it passes on.
+/// Members that only the workers of a proxy have.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RelayRow {
-    /// Connections to backends that were begun.
+    /// Attempts to connect to a backend.
     pub connects_per_second: f64,
-    /// Those of them that failed.
+    /// Attempts that failed.
     pub connects_failed_per_second: f64,
-    /// Those of them that were begun because another had failed.
+    /// Attempts that were made because an earlier one had failed.
     pub connect_retries_per_second: f64,
-    /// Bytes passed on, by direction.
+    /// Bytes relayed, by direction: `up` to backends, `down` to clients.
     pub relayed_bytes_per_second: Rates,
-    /// Bytes that went through pipes.
+    /// Bytes relayed through pipes by `splice`.
     pub spliced_bytes_per_second: f64,
-    /// Pipes held.
+    /// Pipes in use.
     pub pipes: u64,
 }
 
-/// What a worker tells of requests.
+/// Members that only the workers of `encke hello` have.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RequestsRow {
-    /// Answered.
+    /// Requests answered.
     pub requests_answered_per_second: f64,
-    /// Answered with an error.
+    /// Requests answered with an error.
     pub requests_rejected_per_second: f64,
 }
 
 impl View {
-    /// What happened from `before` to `now`; nothing can be said when they are of different runs of
-    /// the program, or of the same time.
+    /// Computes the rates from `before` to `now`. Returns `None` if the two snapshots are of
+    /// different runs of the program or have the same time.
     pub fn between(before: &Snapshot, now: &Snapshot) -> Option<Self> {
         let seconds = now.uptime_seconds - before.uptime_seconds;
-        let same = before.epoch == now.epoch && before.workers.len() == now.workers.len();
-        if !same || seconds <= 0.0 {
+        let is_same_run = before.epoch == now.epoch && before.workers.len() == now.workers.len();
+        if !is_same_run || seconds <= 0.0 {
             return None;
         }
-        let all = |reading: &Snapshot| reading.workers.iter().sum::<WorkerCounters>();
+        let all = |snapshot: &Snapshot| snapshot.workers.iter().sum::<WorkerCounters>();
         let workers = now.workers.iter().zip(&before.workers);
         let workers: Vec<Row> = workers
             .map(|(now, before)| {
@@ -225,8 +225,8 @@ impl View {
                 Row::between(before, now, seconds, times)
             })
             .collect();
-        // Of all workers the mean, and no shares of sums: whether a worker sleeps shows in its own
-        // counters only.
+        // The mean of all workers, not shares of their summed times: whether a worker sleeps can be
+        // seen in its own counters only.
         let times = Times::mean(&workers);
         let push = now.push.as_ref().zip(before.push.as_ref());
         let push = push.map(|(now, before)| PushView::between(before, now, seconds));
@@ -270,7 +270,7 @@ impl NodesView {
 
 impl NodeRow {
     fn between(before: Option<&ClusterNode>, now: &ClusterNode) -> Self {
-        // By the clock of the node: its reports come each second, whenever that is here.
+        // The clock of the node counts, because its report may have arrived up to a second ago.
         let seconds = before.map_or(0.0, |before| now.uptime_seconds - before.uptime_seconds);
         let before = before.filter(|_| seconds > 0.0);
         let busy = |before: &ClusterNode| {
@@ -295,7 +295,7 @@ impl NodeRow {
         }
     }
 
-    /// All nodes together. Of those that said nothing, nothing is in the sum.
+    /// Returns all nodes together. Rates that are not known are left out of the sums.
     fn sum(each: &[Self]) -> Self {
         let known = |value: fn(&Self) -> Option<f64>| {
             let known: Vec<f64> = each.iter().filter_map(value).collect();
@@ -336,16 +336,20 @@ impl PushView {
 }
 
 impl BackendRow {
-    /// Backends may come and go with a new configuration, and a name may be there more than once:
-    /// each is compared with the one that had its place among those of its name.
+    /// Computes the rates of each backend of `now`.
+    ///
+    /// A reload may add and remove backends, and a listener may have the same backend more than
+    /// once. So the nth backend of a name is compared with the nth one of that name in `before`.
     fn between(before: &[Backend], now: &[Backend], seconds: f64) -> Vec<Self> {
         let named = |one: &Backend, other: &Backend| {
             (&one.listener, &one.backend) == (&other.listener, &other.backend)
         };
-        let row = |(place, one): (usize, &Backend)| {
-            let earlier = now[..place].iter().filter(|other| named(one, other));
-            let mut of_its_name = before.iter().filter(|other| named(one, other));
-            let then = of_its_name.nth(earlier.count());
+        let row = |(index, one): (usize, &Backend)| {
+            let nth = now[..index]
+                .iter()
+                .filter(|other| named(one, other))
+                .count();
+            let then = before.iter().filter(|other| named(one, other)).nth(nth);
             let (connects, failed) =
                 then.map_or((0, 0), |then| (then.connects, then.connects_failed));
             Self {
@@ -362,7 +366,7 @@ impl BackendRow {
     }
 }
 
-/// Shares of the time of a worker, or their means over all workers.
+/// Shares of time of a worker, from 0 to 1, or their means over all workers.
 #[derive(Debug)]
 struct Times {
     busy: f64,
@@ -378,13 +382,13 @@ impl Times {
             };
             at(now) - at(before)
         };
-        // What ended in this stretch may have begun before it. Of a long turn shares are told, and
-        // a wait is as long as there was room for it: work that follows on a long sleep is not made
-        // small.
+        // A turn or a wait that ended in this interval may have begun before it. If the busy time
+        // is longer than the interval, shares are of the busy time. The time waited is cut to what
+        // is left, so that a long sleep does not hide the work after it.
         let busy = spent("busy");
         let time = busy.max(seconds);
-        // A wait counts when it ends. One that has lasted all the time has not, and nothing else
-        // has happened: a worker without mail that took no turn is asleep.
+        // A wait is counted when it ends. A worker that took no turn and has no mail has slept for
+        // the whole interval, and that wait has not ended.
         let sleeps = busy <= 0.0 && now.turns == before.turns && now.mailbox_messages == 0;
         let waited = if sleeps { time } else { spent("waiting") };
         Self {
@@ -416,8 +420,8 @@ impl Row {
         let events_per_second = rate(before.poll_events, now.poll_events);
         let mut calls = rates(&before.system_calls, &now.system_calls, seconds);
         calls.insert("epoll_wait".to_owned(), polls_per_second);
-        let closed = |figures: &WorkerCounters| figures.connections_closed.values().sum();
-        let tells_closes = !now.connections_closed.is_empty();
+        let closed = |counters: &WorkerCounters| counters.connections_closed.values().sum();
+        let reports_closes = !now.connections_closed.is_empty();
         let (sessions, relay) = (
             both(before, now, |of| &of.sessions),
             both(before, now, |of| &of.relay),
@@ -442,7 +446,7 @@ impl Row {
                 &now.connections_refused,
                 seconds,
             ),
-            closes_per_second: tells_closes.then(|| rate(closed(before), closed(now))),
+            closes_per_second: reports_closes.then(|| rate(closed(before), closed(now))),
             bytes_in_per_second: rate(before.bytes_read, now.bytes_read),
             bytes_out_per_second: rate(before.bytes_written, now.bytes_written),
             mailbox_messages: now.mailbox_messages,
@@ -469,7 +473,7 @@ impl Row {
     }
 }
 
-/// What both readings have.
+/// Returns a part that only some programs have, of both snapshots.
 fn both<'a, T>(
     before: &'a WorkerCounters,
     now: &'a WorkerCounters,
@@ -478,13 +482,13 @@ fn both<'a, T>(
     part(before).as_ref().zip(part(now).as_ref())
 }
 
-/// How much a counter has grown, by the second. What cannot be is nothing: a counter does not go
-/// back.
+/// Returns the increase of a counter per second; 0 if it has decreased, which is a defect of the
+/// server.
 fn rate(before: u64, now: u64, seconds: f64) -> f64 {
     now.saturating_sub(before) as f64 / seconds
 }
 
-/// How much counters have grown, by the second. One that is new has grown from nothing.
+/// Returns the increase of counters per second. A counter that is new counts from 0.
 fn rates(before: &Counts, now: &Counts, seconds: f64) -> Rates {
     now.iter()
         .map(|(label, &count)| {
@@ -494,7 +498,7 @@ fn rates(before: &Counts, now: &Counts, seconds: f64) -> Rates {
         .collect()
 }
 
-/// How much times have grown, as shares of `time`.
+/// Returns the increase of times, as shares of `time`.
 fn shares(before: &Seconds, now: &Seconds, time: f64) -> Rates {
     now.iter()
         .map(|(label, &seconds)| {
