@@ -119,7 +119,7 @@ def test_a_receiver_that_fails_and_comes_back_gets_everything_once(hooked, secre
         first = [number for number, _ in receiver.requests][:3]
         assert len(set(first)) == 1, "a repeated request has the same id"
         assert events(server, "dropped") == 0
-        assert "takes events again" in server.log
+        assert "accepts events again" in server.log
     port.close()
 
 
@@ -223,7 +223,7 @@ def test_https_trusts_the_authority_that_is_named_and_no_other(hooked, start, se
         seen = len(receiver.requests)
         stranger = hooked(receiver.url)
         until(lambda: metric(stranger, 'requests_total{outcome="failed"}') >= 1, "a failed handshake")
-        until(lambda: "did not take events" in stranger.log, "a warning")
+        until(lambda: "did not accept events" in stranger.log, "a warning")
         assert len(receiver.requests) == seen
 
 

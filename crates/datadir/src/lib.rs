@@ -1,7 +1,7 @@
 //! Data directories: private, and locked by one process.
 //!
-//! Owns the lock, and the permissions of the directory and of its files. Must never know what the
-//! files are for, nor follow a symbolic link.
+//! Owns the lock, and the permissions of the directory and of its files. Must never know the
+//! content of the files, or follow a symbolic link.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -1,18 +1,18 @@
-//! Authorities that the certificate of a receiver may come from.
+//! Authorities that are trusted to issue the certificate of a receiver.
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-/// Certificates of authorities; at least one. In place of those of the system.
+/// Certificates of authorities, at least one, which replace those of the system.
 #[derive(Debug, Clone)]
 pub struct Authorities(Vec<CertificateDer<'static>>);
 
 impl Authorities {
-    /// Parses a PEM file. The error is a sentence for the operator.
+    /// Parses the content of a PEM file.
     ///
     /// # Errors
     ///
-    /// When it is not well-formed, or has no certificate.
+    /// When it is malformed or has no certificate. The error is a sentence.
     pub fn from_pem(pem: &[u8]) -> Result<Self, String> {
         let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
         match certificates {

@@ -14,7 +14,7 @@ pub enum Event<'a> {
     Connect {
         /// Name of the session.
         session: &'a str,
-        /// The ids that it is logged in as; at least one.
+        /// The ids that it is logged in as, at least one.
         ids: &'a [Id],
         /// Name of its transport.
         transport: &'a str,
@@ -23,11 +23,11 @@ pub enum Event<'a> {
     Disconnect {
         /// Name of the session.
         session: &'a str,
-        /// The ids that it was logged in as at last.
+        /// The ids that it was logged in as when it ended.
         ids: &'a [Id],
         /// Name of its transport.
         transport: &'a str,
-        /// Why it ended.
+        /// Reason of its end.
         reason: &'a str,
     },
     /// An id came online or went offline.
@@ -44,7 +44,7 @@ pub enum Event<'a> {
     },
 }
 
-/// The types of events that a receiver wants.
+/// Configured types of events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EventTypes {
     /// Beginnings of sessions.
@@ -55,14 +55,14 @@ pub struct EventTypes {
     pub presence: bool,
 }
 
-/// An event as the receiver gets it.
+/// The JSON object of an event.
 #[derive(Serialize)]
 struct Object<'a> {
     #[serde(rename = "type")]
     event_type: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a Id>,
-    /// All ids, when a session has several.
+    /// All ids of a session that has several.
     #[serde(skip_serializing_if = "Option::is_none")]
     ids: Option<&'a [Id]>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,7 +79,8 @@ struct Object<'a> {
 }
 
 impl Event<'_> {
-    /// Returns whether it is one of `types`. A start is told to those who count sessions.
+    /// Returns whether the event has one of `types`. A start is sent to receivers of events of
+    /// sessions.
     pub(crate) const fn is_of(&self, types: EventTypes) -> bool {
         match self {
             Self::Start => types.connects || types.disconnects,
@@ -155,8 +156,8 @@ impl FromStr for EventTypes {
                 "presence" => types.presence = true,
                 _ => {
                     return Err(format!(
-                        "`{name}` is no type of event; expected connects, disconnects, presence, \
-                         or several of them with commas between"
+                        "`{name}` is not a type of event; expected connects, disconnects, \
+                         presence, or several of them separated by commas"
                     ));
                 }
             }
@@ -223,7 +224,10 @@ mod tests {
         let types: EventTypes = "connects, presence".parse().unwrap();
         assert!(types.connects && types.presence && !types.disconnects);
         let error = "connects,logins".parse::<EventTypes>().unwrap_err();
-        assert!(error.starts_with("`logins` is no type of event"), "{error}");
+        assert!(
+            error.starts_with("`logins` is not a type of event"),
+            "{error}"
+        );
         assert!("".parse::<EventTypes>().is_err());
     }
 }

@@ -1,9 +1,9 @@
-//! Webhook: what happens to sessions and to the presence of ids, sent to a URL of the backend.
+//! Webhook: sends events of sessions and of presence to a URL of the backend.
 //!
-//! Events are batched, signed as [Standard Webhooks](https://www.standardwebhooks.com) says, and
-//! sent by one thread, one request at a time. Must never let a worker or a publisher wait: who adds
-//! an event takes a lock for a moment, and what there is no room for is dropped and counted.
-//! Modules are in the order in which an event passes them:
+//! Events are batched, signed as [Standard Webhooks](https://www.standardwebhooks.com) specifies,
+//! and sent by one thread, one request at a time. Must never make a worker or a publisher wait:
+//! adding an event takes a lock for a short time, and events for which there is no room are dropped
+//! and counted. Modules are in the order in which an event passes them.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -12,19 +12,19 @@
 mod limits;
 /// Events, and their JSON.
 mod event;
-/// Events that wait.
+/// The queue of events.
 mod queue;
 /// Secrets, and signatures by them.
 mod secret;
 /// URLs of receivers.
 mod url;
-/// Authorities that the certificate of a receiver may come from.
+/// Authorities that are trusted to issue the certificate of a receiver.
 mod authorities;
-/// When a request is repeated, and when no more.
+/// Retries: when a request is repeated, and when it is given up.
 mod retry;
 /// Requests to the receiver.
 mod request;
-/// What became of events.
+/// Counters of events and requests.
 mod stats;
 /// The thread, its start and its end.
 mod webhook;

@@ -1,7 +1,7 @@
-//! Events that wait, as JSON, in the order in which they were added.
+//! Queue of events, as JSON, in the order in which they were added.
 //!
-//! Owns which of them are dropped: the oldest, when there is no room. Must never let anyone wait
-//! who adds an event.
+//! Owns the overflow policy: the oldest events are dropped. Must never make a caller that adds an
+//! event wait.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,22 +15,22 @@ use crate::limits::{
     BATCH_BYTES_MAX, BATCH_DELAY, BATCH_EVENTS_MAX, QUEUED_BYTES_MAX, QUEUED_EVENTS_MAX,
 };
 
-/// Queue of events. Shared by those who add events and the thread that sends them.
+/// Queue of events. Shared by the threads that add events and the thread that sends them.
 pub struct Queue {
     types: EventTypes,
     node: Option<Box<str>>,
     waiting: Mutex<Waiting>,
-    /// Wakes the thread: there is a first event, a full batch, or the end has come.
+    /// Notified when there is a first event or a full batch, or when the server ends.
     changed: Condvar,
 }
 
-/// An event that waits.
+/// An event in the queue.
 #[derive(Debug)]
 struct WaitingEvent {
     json: Box<[u8]>,
-    /// The place in the log of a cluster of what caused it, if the other nodes know of it too.
+    /// Position of its cause in the log of a cluster, if the event is known to all nodes.
     place: Option<u64>,
-    /// With a place: the same for the same edge on all nodes.
+    /// Digest of an event with a position, which is equal on all nodes.
     digest: u64,
 }
 
@@ -41,43 +41,43 @@ struct Waiting {
     /// Events that were dropped since the last batch was taken.
     missed: u64,
     dropped: u64,
-    /// The receiver wants no more.
+    /// Whether the receiver has answered 410.
     is_stopped: bool,
-    /// When the server ends: the time until which events are sent.
+    /// Time until which events are sent; `None` until the server ends.
     flush_until: Option<Instant>,
-    /// Set on a node of a cluster.
+    /// The log of the cluster; `None` on a single server.
     log: Option<Log>,
 }
 
-/// Log of a cluster.
+/// State of a node of a cluster.
 #[derive(Clone)]
 struct Log {
     epoch: Arc<str>,
-    /// Whoever must know that the receiver has the events of a place, or never will.
+    /// Called when the receiver has the events of a position, or never will.
     on_told: Arc<OnTold>,
 }
 
-/// Called by the thread of the webhook with a place. Must not block.
+/// Callback that gets a position in the log. Called by the thread of the webhook; must not block.
 pub type OnTold = dyn Fn(u64) + Send + Sync;
 
 /// Events of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Batch {
-    /// A JSON array.
+    /// JSON array of the events.
     pub(crate) body: Vec<u8>,
-    /// Events in it, not counting the one that says how many were missed.
+    /// Number of events, without the one that says how many were missed.
     pub(crate) events: u64,
-    /// Events that were dropped before those in it.
+    /// Number of events that were dropped before these.
     pub(crate) missed: u64,
-    /// The place of its events.
+    /// Position of the events in the log, if they have one.
     pub(crate) place: Option<u64>,
-    /// Whether no event of the place waits any more.
+    /// Whether these are the last events of the position.
     pub(crate) ends_place: bool,
-    /// With a place: a name of the events, which is that of the same events on all nodes.
+    /// Name of events with a position, which is equal for the same events on all nodes.
     pub(crate) name: Option<String>,
 }
 
-/// What a queue holds and has dropped.
+/// Counters of a queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct QueueCounts {
     pub(crate) events: u64,
@@ -87,7 +87,8 @@ pub(crate) struct QueueCounts {
 }
 
 impl Queue {
-    /// Makes a queue for events of these types, with the name of this node in a cluster.
+    /// Returns an empty queue for events of these types. `node` is the name of this node in a
+    /// cluster.
     pub fn new(types: EventTypes, node: Option<&str>) -> Arc<Self> {
         Arc::new(Self {
             types,
@@ -97,13 +98,13 @@ impl Queue {
         })
     }
 
-    /// Returns the types of events that are wanted.
+    /// Returns the configured types of events.
     pub const fn types(&self) -> EventTypes {
         self.types
     }
 
-    /// Adds an event, if its type is wanted. `time` is in seconds since 1970. Never waits: if there
-    /// is no room, the oldest events are dropped and counted.
+    /// Adds an event if its type is configured. `time` is in seconds since 1970. Does not block: if
+    /// there is no room, the oldest events are dropped and counted.
     pub fn push(&self, event: Event<'_>, time: u64) {
         if !event.is_of(self.types) {
             return;
@@ -117,8 +118,9 @@ impl Queue {
         self.push_all([event]);
     }
 
-    /// Adds the edges of a place in the log of a cluster: all that there are, as a request has
-    /// edges of one place only. The nodes of the cluster send them with the same `webhook-id`.
+    /// Adds all edges of a position in the log of a cluster. A request has edges of one position
+    /// only, and each node would send it with the same `webhook-id`. `time` is in seconds since
+    /// 1970.
     pub fn push_edges<'a>(
         &self,
         place: u64,
@@ -139,14 +141,14 @@ impl Queue {
         self.push_all(edges);
     }
 
-    /// Makes it the queue of a node of a cluster. `on_told` is told of places whose events the
-    /// receiver has, or never will.
+    /// Makes this the queue of a node of a cluster. `on_told` is called with each position whose
+    /// events the receiver has, or never will have.
     pub fn follow_log(&self, epoch: &str, on_told: Arc<OnTold>) {
         let epoch = epoch.into();
         self.waiting.lock().log = Some(Log { epoch, on_told });
     }
 
-    /// Takes that no event of a batch is to be sent any more.
+    /// Notes that a batch was accepted or given up.
     pub(crate) fn done(&self, batch: &Batch) {
         let Some(place) = batch.place.filter(|_| batch.ends_place) else {
             return;
@@ -174,7 +176,7 @@ impl Queue {
                 waiting.drop_events(1);
             }
         }
-        // The thread sleeps until there is a first event, and then until there is a batch.
+        // The thread sleeps until there is a first event, and then until there is a full batch.
         let now = waiting.events.len();
         let wakes = before == 0 && now > 0 || before < BATCH_EVENTS_MAX && now >= BATCH_EVENTS_MAX;
         drop(waiting);
@@ -183,8 +185,8 @@ impl Queue {
         }
     }
 
-    /// Waits for events, and a little longer for more of them. Returns `None` when the end has come
-    /// and no event is left, or no time.
+    /// Waits for events, and for a short time for further ones. Returns `None` when the server ends
+    /// and there is no event or no time left.
     pub(crate) fn next_batch(&self) -> Option<Batch> {
         let mut waiting = self.waiting.lock();
         loop {
@@ -201,7 +203,7 @@ impl Queue {
         }
         let deadline = Instant::now() + BATCH_DELAY;
         let is_gathering = |waiting: &mut Waiting| {
-            // Those of a place are complete.
+            // The edges of a position are added together.
             let is_complete = (waiting.events.front()).is_some_and(|event| event.place.is_some());
             waiting.flush_until.is_none() && waiting.events.len() < BATCH_EVENTS_MAX && !is_complete
         };
@@ -210,37 +212,37 @@ impl Queue {
         Some(waiting.take_batch(self.node.as_deref()))
     }
 
-    /// Counts a batch that no receiver took as dropped; the next one says so.
+    /// Counts a batch that was not accepted as dropped. The next batch reports that.
     pub(crate) fn give_up(&self, batch: &Batch) {
         let mut waiting = self.waiting.lock();
         waiting.dropped += batch.events;
         waiting.missed += batch.events + batch.missed;
     }
 
-    /// Drops all events, and those that come, until [`Self::resume`].
+    /// Drops all events, and all that are added until [`Self::resume`].
     pub(crate) fn stop(&self) {
         let mut waiting = self.waiting.lock();
         waiting.is_stopped = true;
         waiting.clear();
     }
 
-    /// Takes events again after [`Self::stop`].
+    /// Accepts events again after [`Self::stop`].
     pub(crate) fn resume(&self) {
         self.waiting.lock().is_stopped = false;
     }
 
-    /// Begins the end: events that wait are sent until `until`.
+    /// Begins the end of the server: the queued events are sent until `until`.
     pub(crate) fn end(&self, until: Instant) {
         self.waiting.lock().flush_until = Some(until);
         self.changed.notify_all();
     }
 
-    /// Returns the time until which events are sent, if the end has come.
+    /// Returns the time until which events are sent, if the server ends.
     pub(crate) fn flush_until(&self) -> Option<Instant> {
         self.waiting.lock().flush_until
     }
 
-    /// Waits until `deadline`, or the end comes. Returns whether it has come.
+    /// Waits until `deadline` or until the server ends. Returns whether it ends.
     pub(crate) fn wait_until(&self, deadline: Instant) -> bool {
         let mut waiting = self.waiting.lock();
         let goes_on = |waiting: &mut Waiting| waiting.flush_until.is_none();
@@ -249,7 +251,7 @@ impl Queue {
         waiting.flush_until.is_some()
     }
 
-    /// Waits until `deadline`, while the end goes on and has time.
+    /// Waits until `deadline`, or until the time for sending at the end is over.
     pub(crate) fn wait_while_ending(&self, deadline: Instant) {
         let mut waiting = self.waiting.lock();
         let until = waiting
@@ -276,7 +278,7 @@ impl Waiting {
         Some(event)
     }
 
-    /// Returns the place of the next event.
+    /// Returns the position of the next event in the log, if it has one.
     fn next_place(&self) -> Option<u64> {
         self.events.front()?.place
     }
@@ -309,7 +311,8 @@ impl Waiting {
             };
             batch.body.extend(missed.to_json(node, unix_seconds()));
             if batch.place.take().is_some() {
-                // A receiver that has the edges already would pass over what it has missed.
+                // A receiver that has these edges already skips the request, so it must not report
+                // missed events.
                 batch.body.push(b']');
                 return batch;
             }
@@ -332,14 +335,14 @@ impl Waiting {
         batch.name = (self.log.as_ref().zip(batch.place))
             .map(|(log, place)| format!("{}_{place:x}_{digest:016x}", log.epoch));
         if self.events.is_empty() {
-            // A burst leaves no memory behind.
+            // Frees the memory of a burst.
             self.events.shrink_to(BATCH_EVENTS_MAX);
         }
         batch
     }
 }
 
-/// Returns a number that is that of the same edge on all nodes, and of no other.
+/// Returns the digest of an edge, which is equal on all nodes.
 fn digest_of(id: &Id, online: bool) -> u64 {
     let text = format!("{} {id}", u8::from(online));
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
@@ -347,7 +350,7 @@ fn digest_of(id: &Id, online: bool) -> u64 {
     u64::from_le_bytes(*first.expect("SHA-256 has 32 bytes"))
 }
 
-/// The time by the machine's clock, in seconds since 1970.
+/// Returns the time by the machine's clock, in seconds since 1970.
 pub(crate) fn unix_seconds() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())

@@ -1,4 +1,4 @@
-//! Requests to the receiver, within bounds.
+//! Requests to the receiver.
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::url::WebhookUrl;
 /// Sent with every request.
 const USER_AGENT: &str = concat!("encke/", env!("CARGO_PKG_VERSION"));
 
-/// Requests to one URL. A redirection is not followed: the operator has named the URL.
+/// Sender of requests to one URL. Redirects are not followed, because the URL is configured.
 pub(crate) struct Requests {
     agent: Agent,
     url: WebhookUrl,
@@ -33,8 +33,8 @@ pub(crate) struct Message<'a> {
 }
 
 impl Requests {
-    /// Prepares requests to `url`, whose certificate must come from one of `authorities`, or else
-    /// from those of the system.
+    /// Returns a sender of requests to `url`, whose certificate must be issued by one of
+    /// `authorities`, or by one of the system if that is `None`.
     pub(crate) fn new(url: WebhookUrl, authorities: Option<&Authorities>) -> Self {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let roots = match authorities {
@@ -66,7 +66,7 @@ impl Requests {
         }
     }
 
-    /// Makes a request, which takes no longer than `timeout`.
+    /// Sends a request, which takes no longer than `timeout`.
     pub(crate) fn send(&self, message: Message<'_>, timeout: Duration) -> Outcome {
         let request = self.agent.post(self.url.uri());
         let request = request
@@ -89,7 +89,7 @@ fn outcome(mut response: Response<Body>) -> Outcome {
     let status = response.status().as_u16();
     let retry_after = response.headers().get(RETRY_AFTER);
     let retry_after = retry_after.and_then(|field| field.to_str().ok()?.trim().parse().ok());
-    // The connection can be used again when the body was read.
+    // The connection can be reused after the body was read.
     let body = response.body_mut().with_config();
     let _ = body.limit(ANSWER_BODY_BYTES_MAX).read_to_vec();
     match status {

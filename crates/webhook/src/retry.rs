@@ -1,55 +1,55 @@
-//! When a request is repeated, and when no more. Time and randomness are arguments.
+//! Retries: when a request is repeated, and when it is given up. Time and randomness are arguments.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::limits::{BACKOFF_MAX, BACKOFF_MIN};
 
-/// What became of a request.
+/// Outcome of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The receiver has it: any status from 200 to 299.
+    /// The receiver has accepted it: status 200 to 299.
     Accepted,
-    /// The receiver wants no requests any more: 410.
+    /// The receiver wants no further requests: status 410.
     Gone,
-    /// It must be repeated.
+    /// The request must be repeated.
     Failed(Failure),
 }
 
-/// Reason why a request must be repeated. Its `Display` is a part of a sentence for the operator.
+/// Reason why a request must be repeated. Its `Display` form is part of a log line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failure {
     Timeout(Duration),
     Redirect,
     Status {
         status: u16,
-        /// How long the receiver asks to wait.
+        /// Delay that the receiver asks for.
         retry_after: Option<Duration>,
     },
     Transport(String),
 }
 
-/// What to do after a request.
+/// Action after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     Done,
     RepeatIn(Duration),
     /// Drop the batch.
     GiveUp,
-    /// Drop everything from now on.
+    /// Drop all events from now on.
     Stop,
 }
 
-/// The requests for one batch.
+/// The attempts to send one batch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attempts {
-    /// Time of the first one.
+    /// Time of the first attempt.
     began: Duration,
     failed: u32,
 }
 
 impl Attempts {
-    /// Begins at `now`, a time since any moment.
+    /// Begins at `now`. All times are since the same arbitrary moment.
     pub(crate) const fn begin(now: Duration) -> Self {
         Self {
             began: now,
@@ -57,8 +57,8 @@ impl Attempts {
         }
     }
 
-    /// Returns what follows from the outcome of a request. A batch is given up when it would be
-    /// repeated later than `give_up` after its first request. `random` spreads repetitions.
+    /// Returns the action after an attempt with this outcome. A batch is given up if the next
+    /// attempt would be later than `give_up` after the first one. `random` is the jitter.
     pub(crate) fn next(
         &mut self,
         now: Duration,
@@ -74,8 +74,8 @@ impl Attempts {
         let doubled = BACKOFF_MIN.saturating_mul(1 << self.failed.min(16));
         let longest = doubled.min(BACKOFF_MAX);
         self.failed += 1;
-        // Between half of it and all of it, so that nodes whose receiver was away do not come back
-        // together.
+        // From half of the delay to all of it, so that nodes do not retry at the same time after
+        // their receiver was unreachable.
         let fraction = (random >> 32) as f64 / f64::from(u32::MAX);
         let mut wait = longest.mul_f64(0.5 + fraction / 2.0);
         if let Failure::Status {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_gone_is_asked_no_more() {
+    fn a_receiver_that_is_gone_gets_no_more_requests() {
         let mut attempts = Attempts::begin(Duration::ZERO);
         let next = attempts.next(Duration::ZERO, &Outcome::Gone, HOUR, 0);
         assert_eq!(next, Next::Stop);

@@ -1,4 +1,4 @@
-//! Secrets, and signatures by them: the symmetric scheme of Standard Webhooks.
+//! Secrets and signatures: the symmetric scheme of Standard Webhooks.
 //!
 //! Must never show a secret.
 
@@ -12,41 +12,41 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::limits::SECRETS_MAX;
 
-/// What a secret begins with.
+/// Prefix of secrets.
 const PREFIX: &str = "whsec_";
 
 /// Shortest and longest secret, in bytes: the bounds of Standard Webhooks.
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
-/// Secret that the receiver knows too.
+/// A secret that is shared with the receiver.
 #[derive(Clone)]
 pub struct Secret {
     key: hmac::Key,
-    /// To see whether another one is the same.
+    /// The text, to compare secrets.
     text: Box<str>,
 }
 
-/// Reason why a text is no secret, or a file has no secrets. Its `Display` is a sentence for the
-/// operator.
+/// Reason why a text is not a secret, or a file has no valid secrets. Its `Display` form is a
+/// sentence for the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SecretError {
-    /// There is none.
+    /// There is no secret.
     None,
-    /// There are too many.
+    /// There are too many secrets.
     TooMany,
-    /// One has another form.
+    /// A secret is malformed.
     Form,
-    /// One is too short or too long.
+    /// A secret is too short or too long. Has its length in bytes.
     Length(usize),
 }
 
 impl Secret {
-    /// Parses the secrets of a file, one on a line. Empty lines and those that begin with `#` are
-    /// left out.
+    /// Parses the secrets in a file, one on each line. Empty lines and lines that begin with `#`
+    /// are ignored.
     ///
     /// # Errors
     ///
-    /// When there is none, when there are too many, or when one is not well-formed.
+    /// When there is none, when there are too many, or when one is malformed.
     pub fn parse_all(text: &str) -> Result<Vec<Self>, SecretError> {
         let lines = text.lines().map(str::trim);
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -67,8 +67,8 @@ impl Secret {
     }
 }
 
-/// Makes the field `webhook-signature`: a signature by each secret, so that a receiver that knows
-/// one of them accepts it while a secret is replaced.
+/// Returns the value of `webhook-signature`: a signature by each secret, so that a receiver that
+/// knows one of them accepts the request while a secret is replaced.
 pub(crate) fn signatures(secrets: &[Secret], id: &str, timestamp: u64, body: &[u8]) -> String {
     let head = format!("{id}.{timestamp}.");
     let mut field = String::new();
@@ -135,7 +135,7 @@ impl std::error::Error for SecretError {}
 mod tests {
     use super::*;
 
-    /// The example of the specification's libraries.
+    /// The example in the libraries of the specification.
     const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
     #[test]
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_secret_is_refused_and_never_shown() {
+    fn invalid_secrets_are_refused_and_never_shown() {
         assert_eq!(Secret::parse_all("\n# none\n"), Err(SecretError::None));
         assert_eq!(Secret::parse_all("secret"), Err(SecretError::Form));
         assert_eq!(Secret::parse_all("whsec_!"), Err(SecretError::Form));

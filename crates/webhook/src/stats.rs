@@ -1,11 +1,12 @@
-//! What became of events.
+//! Counters of events and requests.
 
-/// What became of the events of a webhook, and of its requests.
+/// Counters of a webhook.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WebhookStats {
     /// Events that the receiver has accepted.
     pub delivered: u64,
-    /// Events that were dropped: there was no room, or the receiver took them too long.
+    /// Events that were dropped because there was no room, or because the receiver did not accept
+    /// them in time.
     pub dropped: u64,
     /// Requests that the receiver has accepted.
     pub accepted: u64,
@@ -13,7 +14,7 @@ pub struct WebhookStats {
     pub refused: u64,
     /// Requests without an answer.
     pub failed: u64,
-    /// Events that wait, those of a request under way included.
+    /// Events that wait, including those of a request in flight.
     pub queued_events: u64,
     /// Bytes of the events that wait for a request.
     pub queued_bytes: u64,

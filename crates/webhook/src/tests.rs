@@ -1,4 +1,4 @@
-//! A webhook and receivers that are slow, hostile, away or gone.
+//! Tests of the webhook with receivers that are slow, hostile, unreachable or gone.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -24,10 +24,10 @@ const ALL: EventTypes = EventTypes {
 };
 const OK: &str = "HTTP/1.1 204 No Content\r\n\r\n";
 const BUSY: &str = "HTTP/1.1 500 Oops\r\nContent-Length: 2\r\n\r\nno";
-/// Longer than anything takes here.
+/// A time limit that is not reached.
 const LONG: Duration = Duration::from_secs(30);
 
-/// A request as a receiver got it.
+/// A request that a receiver got.
 #[derive(Debug)]
 struct Request {
     id: String,
@@ -37,7 +37,7 @@ struct Request {
 }
 
 impl Request {
-    /// The types of its events, those that were missed with their number.
+    /// Returns the types of its events; `missed` with the number of missed events.
     fn types(&self) -> Vec<String> {
         let events: Vec<serde_json::Value> = serde_json::from_str(&self.body).unwrap();
         let name = |event: &serde_json::Value| match event["type"].as_str().unwrap() {
@@ -48,8 +48,9 @@ impl Request {
     }
 }
 
-/// Starts a receiver that gives `answers` to its requests one after the other, the last of them for
-/// ever; an empty one closes the connection. Returns its URL and the requests.
+/// Starts a receiver that answers its requests with `answers` one after the other, and all further
+/// ones with the last of them. An empty answer closes the connection. Returns its URL and the
+/// requests.
 fn receiver(answers: &'static [&'static str]) -> (String, Receiver<Request>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/hook?key=1", listener.local_addr().unwrap());
@@ -138,7 +139,7 @@ fn until(what: &str, is: impl Fn() -> bool) {
 }
 
 #[test]
-fn events_come_signed_in_their_order_and_only_those_that_are_wanted() {
+fn events_of_configured_types_are_sent_signed_and_in_order() {
     let (url, requests) = receiver(&[OK]);
     let types = EventTypes {
         connects: true,
@@ -209,7 +210,7 @@ fn a_request_is_repeated_with_its_id_until_it_is_accepted() {
 }
 
 #[test]
-fn what_is_not_accepted_in_time_is_dropped_and_the_next_request_says_so() {
+fn events_that_are_not_accepted_in_time_are_dropped_and_the_next_request_says_so() {
     let (url, requests) = receiver(&[BUSY]);
     let queue = Queue::new(ALL, None);
     let give_up = Duration::ZERO;
@@ -236,7 +237,7 @@ fn what_is_not_accepted_in_time_is_dropped_and_the_next_request_says_so() {
 }
 
 #[test]
-fn a_receiver_that_hangs_holds_nobody_up_and_the_oldest_events_give_way() {
+fn a_receiver_that_hangs_blocks_nobody_and_the_oldest_events_are_dropped() {
     // Its connections are never accepted.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -294,7 +295,7 @@ fn a_receiver_that_is_gone_gets_nothing_until_a_reload() {
 }
 
 #[test]
-fn the_end_sends_what_waits() {
+fn waiting_events_are_sent_when_the_server_ends() {
     let (url, requests) = receiver(&[OK]);
     let queue = Queue::new(ALL, None);
     let webhook = Webhook::start(settings(&url), queue.clone()).unwrap();
@@ -314,7 +315,7 @@ fn the_end_sends_what_waits() {
     assert_eq!(types, expected);
 }
 
-/// A queue of a node of a cluster, and the places that it has told.
+/// Returns a queue of a node of a cluster, and the positions that it has reported.
 fn of_cluster(node: &str) -> (Arc<Queue>, Arc<Mutex<Vec<u64>>>) {
     let queue = Queue::new(ALL, Some(node));
     let told = Arc::<Mutex<Vec<u64>>>::default();
@@ -329,7 +330,7 @@ fn edges(queue: &Queue, place: u64, names: &[&str], online: bool, time: u64) {
 }
 
 #[test]
-fn the_edges_of_a_place_have_the_same_request_id_on_all_nodes_and_others_have_another() {
+fn edges_of_a_position_have_the_same_request_id_on_all_nodes() {
     let name = |node, place, names: &[&str], online| {
         let (queue, _) = of_cluster(node);
         edges(&queue, place, names, online, place);
@@ -352,7 +353,7 @@ fn the_edges_of_a_place_have_the_same_request_id_on_all_nodes_and_others_have_an
 }
 
 #[test]
-fn a_request_has_edges_of_one_place_and_the_nodes_learn_of_it_when_it_has_ended() {
+fn a_request_has_edges_of_one_position_and_the_nodes_are_told_when_it_has_ended() {
     let (url, requests) = receiver(&[BUSY, OK]);
     let (queue, told) = of_cluster("n1");
     let many: Vec<String> = (0..=BATCH_EVENTS_MAX).map(|it| it.to_string()).collect();
@@ -375,7 +376,7 @@ fn a_request_has_edges_of_one_place_and_the_nodes_learn_of_it_when_it_has_ended(
 }
 
 #[test]
-fn what_was_missed_is_not_in_a_request_that_a_receiver_may_know() {
+fn missed_events_are_not_reported_in_a_request_that_a_receiver_may_know() {
     let (queue, _) = of_cluster("n1");
     for number in 0..=QUEUED_EVENTS_MAX {
         online(&queue, &number.to_string());
@@ -399,7 +400,7 @@ fn what_was_missed_is_not_in_a_request_that_a_receiver_may_know() {
 }
 
 #[test]
-fn a_place_that_is_given_up_is_told_as_well_but_not_at_the_end_of_the_server() {
+fn positions_that_are_given_up_are_reported_except_at_the_end_of_the_server() {
     let (url, requests) = receiver(&[BUSY]);
     let (queue, told) = of_cluster("n1");
     let settings_of = |give_up| Settings {
@@ -411,7 +412,7 @@ fn a_place_that_is_given_up_is_told_as_well_but_not_at_the_end_of_the_server() {
     requests.recv_timeout(LONG).unwrap();
     until("the end of it", || *told.lock() == [5]);
     webhook.end();
-    // At the end it is its heir that goes on.
+    // At the end of the server the heir of the node continues.
     let (queue, told) = of_cluster("n1");
     let webhook = Webhook::start(settings_of(LONG), queue.clone()).unwrap();
     edges(&queue, 6, &["a"], true, 1);

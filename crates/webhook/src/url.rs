@@ -9,8 +9,8 @@ use wire::host::Host;
 /// Longest URL, in bytes.
 const URL_BYTES_MAX: usize = 2048;
 
-/// URL of a receiver: `https`, or `http` on this machine. `Display` leaves the query out, which may
-/// hold a secret.
+/// URL of a receiver: `https`, or `http` on this machine. `Display` omits the query, which may
+/// contain a secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WebhookUrl(Uri);
 
@@ -19,7 +19,7 @@ impl WebhookUrl {
         &self.0
     }
 
-    /// Returns whether requests go without TLS, which is for this machine only.
+    /// Returns whether requests are sent without TLS, which is allowed to this machine only.
     pub(crate) fn is_plain(&self) -> bool {
         self.0.scheme_str() == Some("http")
     }
@@ -46,8 +46,8 @@ impl FromStr for WebhookUrl {
             Some("https") => Ok(Self(uri)),
             Some("http") if Host::of(authority).is_loopback() => Ok(Self(uri)),
             Some("http") => Err(
-                "it is http, where anyone on the way could read who is connected; use https, or \
-                 http to this machine",
+                "it is http, so that others on the network could read who is connected; use https, \
+                 or http to this machine",
             ),
             _ => Err(FORM),
         }

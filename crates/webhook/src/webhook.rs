@@ -1,4 +1,4 @@
-//! The thread that sends events, its start and its end.
+//! The thread that sends events.
 
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
@@ -18,22 +18,23 @@ use crate::secret::{Secret, signatures};
 use crate::stats::WebhookStats;
 use crate::url::WebhookUrl;
 
-/// What an operator decides about a webhook.
+/// Settings of a webhook.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Where events are sent.
+    /// URL of the receiver.
     pub url: WebhookUrl,
-    /// Secrets that requests are signed with; at least one.
+    /// Secrets with which requests are signed, at least one.
     pub secrets: Vec<Secret>,
-    /// Authorities that the certificate of the receiver may come from; `None` for the system's.
+    /// Authorities that are trusted to issue the receiver's certificate; `None` for those of the
+    /// system.
     pub authorities: Option<Authorities>,
     /// Time limit of a request.
     pub timeout: Duration,
-    /// A batch that was not accepted for this long is dropped.
+    /// Time after which a batch that was not accepted is dropped.
     pub give_up: Duration,
 }
 
-/// Webhook: sends the events of a [`Queue`] until it is ended.
+/// A running webhook, which sends the events of a [`Queue`] until [`end`](Self::end).
 pub struct Webhook {
     shared: Arc<Shared>,
 }
@@ -41,17 +42,17 @@ pub struct Webhook {
 struct Shared {
     queue: Arc<Queue>,
     settings: Settings,
-    /// Those of the settings, or of a later reload.
+    /// Secrets of the settings or of the last reload.
     secrets: Mutex<Arc<[Secret]>>,
     counts: Mutex<Counts>,
-    /// Told when the thread has ended.
+    /// Notified when the thread has ended.
     ended: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct Counts {
     stats: WebhookStats,
-    /// Events of the request that is under way, or waits to be repeated.
+    /// Events of the batch that is being sent.
     in_flight: u64,
     has_ended: bool,
 }
@@ -81,14 +82,14 @@ impl Webhook {
         Ok(Self { shared })
     }
 
-    /// Signs with these secrets from the next request on. A receiver that has answered 410 is sent
-    /// events again.
+    /// Replaces the secrets, from the next request on. If the receiver has answered 410, events are
+    /// sent to it again.
     pub fn reload(&self, secrets: &[Secret]) {
         *self.shared.secrets.lock() = secrets.into();
         self.shared.queue.resume();
     }
 
-    /// Returns what became of events.
+    /// Returns the counters.
     pub fn stats(&self) -> WebhookStats {
         let counts = self.shared.counts.lock();
         let queue = self.shared.queue.counts();
@@ -101,7 +102,7 @@ impl Webhook {
         }
     }
 
-    /// Sends what waits, for a few seconds at most, and ends. The server must add no more events.
+    /// Sends the queued events, for 5 s at most, and ends. The server must add no more events.
     pub fn end(&self) {
         let until = Instant::now() + FLUSH_TIME;
         let dropped = self.shared.queue.counts().dropped;
@@ -117,7 +118,9 @@ impl Webhook {
         let left = queue.events + in_flight + (queue.dropped - dropped);
         if left > 0 {
             let url = &self.shared.settings.url;
-            tracing::warn!("the webhook {url} did not take {left} events before the server ended");
+            tracing::warn!(
+                "the webhook {url} did not accept {left} events before the server ended"
+            );
         }
     }
 }
@@ -137,30 +140,30 @@ impl fmt::Debug for Webhook {
     }
 }
 
-/// The thread.
+/// Sends batches until the server ends: the thread of a webhook.
 fn run(shared: &Shared) {
     let settings = &shared.settings;
     let requests = Requests::new(settings.url.clone(), settings.authorities.as_ref());
     let random = RandomState::new();
-    // No other run has it: a receiver may remember the ids of requests to drop repeats.
+    // Unique to this run: a receiver may remember the ids of requests to drop repeats.
     let run = random.hash_one(());
     let mut log = Log::default();
     let mut number = 0_u64;
     while let Some(batch) = shared.queue.next_batch() {
         number += 1;
         let id = match &batch.name {
-            // An heir of this node repeats it.
+            // The heir of this node would repeat the request with the same id.
             Some(name) => format!("msg_{name}"),
             None => format!("msg_{run:016x}_{number}"),
         };
         shared.counts.lock().in_flight = batch.events;
         let is_delivered = deliver(shared, &requests, &random, &mut log, &id, &batch);
         if !is_delivered {
-            // In this order: an event is at no time both dropped and queued.
+            // In this order, so that no event is counted as dropped and as queued.
             shared.counts.lock().in_flight = 0;
             shared.queue.give_up(&batch);
         }
-        // When the end has come it is the heir's turn.
+        // A batch that is given up because the server ends is left to the heir.
         if is_delivered || shared.queue.flush_until().is_none() {
             shared.queue.done(&batch);
         }
@@ -189,7 +192,7 @@ fn deliver(
         if left.is_some_and(|left| left.is_zero()) {
             return false;
         }
-        // A repetition is signed anew, as receivers refuse signatures of some minutes ago.
+        // Each attempt is signed with the current time, because receivers refuse old signatures.
         let timestamp = unix_seconds();
         let secrets = Arc::clone(&shared.secrets.lock());
         let message = Message {
@@ -214,7 +217,7 @@ fn deliver(
             Next::RepeatIn(wait) => {
                 let was_ending = left.is_some();
                 let deadline = Instant::now() + wait;
-                // When the end comes there is one more attempt at once, and then as usual.
+                // When the server ends, one more attempt is made at once.
                 if was_ending {
                     queue.wait_while_ending(deadline);
                 } else {
@@ -243,11 +246,11 @@ impl Shared {
     }
 }
 
-/// Log of failures: one line when they begin or change, one now and then, one when they end.
+/// Log of failures: a line when they begin or change, one each 10 minutes, and one when they end.
 #[derive(Default)]
 struct Log {
     failure: Option<(Failure, Instant)>,
-    /// Dropped events that were logged, and when.
+    /// Number of dropped events that was logged last, and when.
     dropped: u64,
     dropped_at: Option<Instant>,
 }
@@ -257,7 +260,7 @@ impl Log {
         match outcome {
             Outcome::Accepted => {
                 if self.failure.take().is_some() {
-                    tracing::info!("the webhook {url} takes events again");
+                    tracing::info!("the webhook {url} accepts events again");
                 }
             }
             Outcome::Gone => tracing::error!(
@@ -271,7 +274,7 @@ impl Log {
                 };
                 if is_news {
                     tracing::warn!(
-                        "the webhook {url} did not take events, which is tried again: {failure}"
+                        "the webhook {url} did not accept events; trying again: {failure}"
                     );
                     self.failure = Some((failure.clone(), Instant::now()));
                 }
