@@ -1,4 +1,4 @@
-//! Announcer: which edges are told, and when.
+//! Announcer: coalesces edges by key and paces them.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use graph::Key;
 
 use crate::{Edge, KeySet, Millis, Online};
 
-/// Most edges that wait: half a minute at 2,000 a second. Beyond it so many ids come or go at once
-/// that a new snapshot for each session is cheaper than the edges.
+/// Most edges that wait: those of half a minute at 2,000 a second. If more ids come or go at once,
+/// a new snapshot for each session is cheaper than the edges.
 pub const QUEUE_MAX: usize = 65_536;
 
 /// Shortest bulk period.
@@ -17,29 +17,28 @@ const BULK_MIN: Duration = Duration::from_secs(1);
 /// Longest bulk period, as a multiple of the first one.
 const BULK_TIMES_MAX: u32 = 8;
 
-/// Messages that one edge costs besides those to its subscribers: their look-up.
+/// Cost of an edge besides the messages to its subscribers, in messages: the look-up of these.
 const EDGE_COST: u64 = 1;
 
-/// Edges on their way to the subscribers: coalesced by key, and paced. Owned by the presence
-/// thread.
+/// Queue of edges for the subscribers, coalesced by key and paced. Owned by the presence thread.
 ///
 /// At most [`QUEUE_MAX`] edges wait. If there are more, a *bulk period* begins, as it does at the
-/// start of a server: what changes in it is applied at once and told by nothing, and when it ends
-/// every session gets a new snapshot. It is as long as the delay, and twice as long after each time
-/// in which too much has changed.
+/// start of a server. Changes in a bulk period are applied at once and not announced; when it ends,
+/// every session gets a new snapshot. A bulk period is as long as the delay. If too much changes in
+/// one, another one that is twice as long follows.
 #[derive(Debug)]
 pub struct Announcer {
     queue: VecDeque<Key>,
     /// The keys in `queue`.
     queued: KeySet,
-    /// Keys of which the last edge said that they are online.
+    /// Keys whose last announced edge was online.
     reported: KeySet,
-    /// Keys that are offline and to which there is a reference.
+    /// Offline keys to which this holds a reference.
     held: KeySet,
     /// Messages a second.
     rate: u64,
-    /// Messages that may be sent now, in thousandths. Below zero after an edge with many
-    /// subscribers.
+    /// Tokens of the bucket that paces edges, in thousandths of a message. Negative after an edge
+    /// with many subscribers.
     credit: i64,
     now: Millis,
     period: Duration,
@@ -49,25 +48,28 @@ pub struct Announcer {
     undone: u64,
 }
 
-/// Bulk period under way.
+/// The current bulk period.
 #[derive(Debug, Clone, Copy)]
 struct Bulk {
     ends: Millis,
+    /// Its length as a multiple of `period`.
     times: u32,
+    /// Edges applied in it.
     changes: usize,
 }
 
-/// What is due when time has passed.
+/// Result of [`Announcer::advance`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Due {
-    /// Nothing but what [`Announcer::next`] gives.
+    /// Only the edges that [`Announcer::next`] returns are due.
     Edges,
     /// Every session needs a new snapshot.
     Snapshots,
 }
 
 impl Announcer {
-    /// Makes it for a rate in messages a second, at a start with a bulk period as long as `delay`.
+    /// Returns an announcer for `rate` messages a second. It starts with a bulk period as long as
+    /// `delay`, and at least 1 s.
     pub fn new(rate: u64, delay: Duration) -> Self {
         let period = delay.max(BULK_MIN);
         Self {
@@ -89,11 +91,11 @@ impl Announcer {
         }
     }
 
-    /// Takes an edge of any node together, after [`Online::set_online`]. One that says offline
-    /// brings a reference to its key, which `release` gives back when it is not needed.
+    /// Handles an edge, after [`Online::set_online`]. An offline edge owns a reference to its key,
+    /// which is passed to `release` when it is no longer needed.
     pub fn change(&mut self, online: &Online, edge: Edge, mut release: impl FnMut(Key)) {
         let Edge { key, online: is } = edge;
-        // It was there already, or is not needed any more.
+        // There was a reference already, or none is needed any more.
         if self.held.set(key, !is) == is {
             release(key);
         }
@@ -103,7 +105,7 @@ impl Announcer {
         }
     }
 
-    /// Queues an edge about `key`, if its subscribers do not see it as it is.
+    /// Queues an edge of `key` if its state differs from the last announced one.
     pub fn look_at(&mut self, online: &Online, key: Key) {
         if online.is_visible(key) == self.reported.contains(key) || !self.queued.insert(key) {
             return;
@@ -129,11 +131,11 @@ impl Announcer {
         }
     }
 
-    /// Lets the time pass.
+    /// Advances the time to `now`.
     pub fn advance(&mut self, now: Millis) -> Due {
         let passed = now.0.saturating_sub(self.now.0);
         self.now = now;
-        // A burst of a fifth of a second: what the thread may have slept.
+        // A burst of a fifth of a second at most, in case the thread was late.
         let most = (self.rate * 200) as i64;
         let earned = i64::try_from(passed.saturating_mul(self.rate)).unwrap_or(i64::MAX);
         self.credit = self.credit.saturating_add(earned).min(most);
@@ -150,18 +152,18 @@ impl Announcer {
         }
     }
 
-    /// Returns whether the first bulk period is over: before it, who is online is not known.
+    /// Returns whether the first bulk period is over, so that it is known who is online.
     pub const fn is_settled(&self) -> bool {
         self.is_settled
     }
 
-    /// Returns whether edges are applied and not told.
+    /// Returns whether a bulk period is under way: edges are applied and not announced.
     pub const fn is_bulk(&self) -> bool {
         self.bulk.is_some()
     }
 
-    /// Takes the next edge that may be told now, or applied in a bulk period. Its key stays valid
-    /// until [`Self::dealt_with`] is called.
+    /// Takes the next edge to announce, or to apply in a bulk period. Returns `None` if there is
+    /// none or the rate is used up. The key is valid until [`Self::dealt_with`] is called.
     pub fn next(&mut self, online: &Online, mut release: impl FnMut(Key)) -> Option<Edge> {
         if self.bulk.is_none() && self.credit <= 0 {
             return None;
@@ -187,7 +189,7 @@ impl Announcer {
         None
     }
 
-    /// Ends what [`Self::next`] has begun: the edge was told in so many messages.
+    /// Ends the edge that [`Self::next`] returned, which was announced in `messages` messages.
     pub fn dealt_with(&mut self, edge: Edge, messages: u64, release: impl FnMut(Key)) {
         if self.bulk.is_none() {
             let cost = i64::try_from((messages + EDGE_COST) * 1000).unwrap_or(i64::MAX);
@@ -196,17 +198,17 @@ impl Announcer {
         self.give_up(edge.key, release);
     }
 
-    /// The time up to which it has come.
+    /// Returns the time of the last [`Self::advance`].
     pub const fn now(&self) -> Millis {
         self.now
     }
 
-    /// Number of edges that were undone while they waited, so that no one was told.
+    /// Returns the number of edges that were undone while they waited, and so were not announced.
     pub const fn undone(&self) -> u64 {
         self.undone
     }
 
-    /// Number of edges that wait.
+    /// Returns the number of edges that wait.
     pub fn waiting(&self) -> usize {
         self.queue.len()
     }

@@ -1,4 +1,4 @@
-//! Departures: how long an id stays online after its last session.
+//! Departures: the delay for which an id stays online after its last session.
 
 use std::time::Duration;
 
@@ -8,68 +8,69 @@ use hashbrown::hash_map::Entry;
 
 use crate::{Edge, KeySet, Millis};
 
-/// Time that one bucket of the wheel stands for. Departures are as exact as this, which is how
-/// often the comings and goings are taken.
+/// Time of one bucket of the timer wheel: the resolution of departures, and the interval at which
+/// the presence thread runs.
 pub const STEP: Duration = Duration::from_millis(100);
 
-/// Longest delay: a bucket of the wheel costs 24 bytes.
+/// Longest delay. Each step of it costs a bucket of 24 bytes.
 pub const DELAY_MAX: Duration = Duration::from_secs(600);
 
-/// In place of a deadline: the id has come back.
+/// Marks an id that has returned, in place of a deadline.
 const RETURNED: u32 = u32::MAX;
 
-/// Fewest ids away at once that are a storm.
+/// Fewest ids that must be away at once for a storm.
 const STORM_MIN: usize = 1_000;
 
-/// A storm begins when one in so many of the ids that are here is away.
+/// A storm begins when one in this many of the ids that are here is away.
 const STORM_BEGINS: usize = 2;
 
-/// A storm goes on while one in so many of the ids that are here is away.
+/// A storm continues while one in this many of the ids that are here is away.
 const STORM_GOES_ON: usize = 8;
 
 /// Longest storm, in delays.
 const STORM_DELAYS: u32 = 5;
 
-/// Ids of one node that are here: they have a session, or had one less than the delay ago. Owned by
-/// the presence thread.
+/// Ids that are *here*: they have a session on this node, or had one less than the delay ago. Owned
+/// by the presence thread.
 ///
-/// An id that has just left costs a deadline by key and a place in a wheel, 24 bytes, however often
-/// it comes and goes. One that is here costs a bit.
+/// An id that is here costs a bit. One that is *away*, because its last session has ended, costs a
+/// deadline and an entry of a timer wheel, 24 bytes, however often it comes and goes.
 ///
 /// When half of the ids leave at once, a proxy or a network has most likely failed, and they need
-/// longer than the delay to come back. In such a *storm* an id whose delay is over gets another
-/// one, until seven in eight are back, and one delay more. So an id is told to be offline after at
-/// most six delays.
+/// longer than the delay to reconnect. During such a *storm*, and for one more delay after it, an
+/// id whose delay is over gets another one. A storm ends when seven in eight ids are back, or after
+/// five delays. So an id is offline after six delays at the latest.
 ///
-/// A departure brings a reference to its key, which keeps an interned key from being given to
-/// another id. It is given back by `release` when the id returns, and with the edge otherwise.
+/// A departure owns a reference to its key, which keeps an interned key from being given to another
+/// id. The reference is passed to `release` when the id returns; otherwise the edge owns it.
 #[derive(Debug)]
 pub struct Departures {
-    /// In steps.
+    /// The delay in steps.
     delay: u32,
-    /// The step up to which departures were looked at.
+    /// The step up to which deadlines were handled.
     now: u32,
     here: KeySet,
-    /// Those who have left, and those who have returned since and are still in the wheel.
+    /// Deadlines, in steps, of the ids that are away, and of those that have returned and are still
+    /// in the wheel.
     deadlines: HashMap<Key, u32>,
-    /// Every key of `deadlines` once: in the bucket of its deadline, or in an earlier one.
+    /// Timer wheel: each key of `deadlines` once, in the bucket of its deadline or an earlier one.
     wheel: Box<[Vec<Key>]>,
-    /// Number of ids that have left and not returned.
+    /// Number of ids that are away.
     away: usize,
     storm: Option<Storm>,
 }
 
-/// Most ids have left at once. Kept until few are away, so that the same ids are no second storm.
+/// A storm. Kept until few ids are away, so that the same ids do not begin a second one.
 #[derive(Debug, Clone, Copy)]
 struct Storm {
-    /// The step from which departures are told again.
+    /// The step from which ids go offline again.
     calm: u32,
-    /// The step from which `calm` is not put off.
+    /// The step from which `calm` is not postponed any more.
     ends: u32,
 }
 
 impl Departures {
-    /// Makes it for a delay, which counts up to [`DELAY_MAX`].
+    /// Returns an empty state for a delay of at most [`DELAY_MAX`]; a longer one is cut to it.
     pub fn new(delay: Duration) -> Self {
         let steps = delay.min(DELAY_MAX).as_millis().div_ceil(STEP.as_millis());
         let delay = (steps as u32).max(1);
@@ -84,7 +85,7 @@ impl Departures {
         }
     }
 
-    /// Takes an arrival: `key` has a session. Returns the edge, if it was not here.
+    /// Handles that `key` has got its first session. Returns an edge if it was not here.
     pub fn came(&mut self, key: Key, mut release: impl FnMut(Key)) -> Option<Edge> {
         if let Some(deadline) = self.deadlines.get_mut(&key)
             && *deadline != RETURNED
@@ -97,8 +98,8 @@ impl Departures {
         is_new.then_some(Edge { key, online: true })
     }
 
-    /// Takes a departure, with a reference to its key: `key` has no session any more. Returns an
-    /// edge if it was not here: it has come and gone since the last time.
+    /// Handles that `key` has lost its last session. The caller passes a reference to `key`.
+    /// Returns an online edge if it was not here, because it has come and gone since the last step.
     pub fn left(&mut self, key: Key, mut release: impl FnMut(Key)) -> Option<Edge> {
         let is_new = self.here.insert(key);
         let deadline = self.now + self.delay;
@@ -118,8 +119,8 @@ impl Departures {
         is_new.then_some(Edge { key, online: true })
     }
 
-    /// Lets the time pass. Calls `gone` with the edge of each id whose delay is over; the reference
-    /// to its key goes with it.
+    /// Advances the time to `now`. Calls `gone` with the edge of each id whose delay is over. The
+    /// edge owns the reference to its key.
     pub fn advance(&mut self, now: Millis, mut gone: impl FnMut(Edge)) {
         let now = u32::try_from(now.0 / STEP.as_millis() as u64).unwrap_or(RETURNED - 1);
         while self.now < now {
@@ -138,7 +139,7 @@ impl Departures {
                         self.here.remove(key);
                         gone(Edge { key, online: false });
                     }
-                    // It has returned and left again, or gets another delay.
+                    // The id has returned and left again, or gets another delay.
                     Some(deadline) if *deadline != RETURNED => {
                         if *deadline <= self.now {
                             *deadline = self.now + self.delay;
@@ -158,7 +159,7 @@ impl Departures {
         }
     }
 
-    /// Begins a storm, puts off its end, or forgets it.
+    /// Begins a storm, postpones its end, or ends it.
     fn look_for_storm(&mut self) {
         let is_one_in = |parts| self.away >= STORM_MIN && self.away * parts >= self.here.len();
         let calm = self.now + self.delay;
@@ -175,17 +176,17 @@ impl Departures {
         }
     }
 
-    /// Ids that are here.
+    /// Returns the ids that are here.
     pub const fn here(&self) -> &KeySet {
         &self.here
     }
 
-    /// Number of ids that have left and are within their delay, or have returned within it.
+    /// Returns the number of ids that are away, or have returned and are still in the wheel.
     pub fn leaving(&self) -> usize {
         self.deadlines.len()
     }
 
-    /// Bytes that those who have left take.
+    /// Returns the bytes that deadlines and the wheel take.
     pub fn leaving_bytes(&self) -> usize {
         let wheel = self.wheel.iter().map(|bucket| bucket.capacity());
         self.deadlines.allocation_size() + wheel.sum::<usize>() * size_of::<Key>()

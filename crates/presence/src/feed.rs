@@ -1,7 +1,7 @@
-//! Edges in a numbered ring, for backends.
+//! Numbered ring buffer of edges, for backends.
 //!
-//! Owns their numbers and cursors. Must never let the presence thread wait for a reader: who is too
-//! slow misses edges, and is told so.
+//! Owns the numbers of edges and the cursors of readers. Must never let the presence thread wait
+//! for a reader: a reader that is too slow misses edges, and is told so.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,10 +11,10 @@ use parking_lot::Mutex;
 
 use crate::IdEdge;
 
-/// Receives edges when they enter the ring, on the presence thread: it must not wait.
+/// Receives edges when they enter the ring. Called on the presence thread; must not block.
 pub type FeedObserver = dyn Fn(&[IdEdge]) + Send + Sync;
 
-/// Ring of the latest edges. Written by the presence thread, read by the control API.
+/// Ring buffer of the latest edges. Written by the presence thread, read by the control API.
 pub struct Feed {
     capacity: usize,
     epoch: Box<str>,
@@ -25,7 +25,7 @@ pub struct Feed {
 #[derive(Debug, Default)]
 struct Ring {
     edges: VecDeque<IdEdge>,
-    /// Edges that ever were in the ring.
+    /// Number of edges that were ever pushed: the cursor after the latest one.
     end: u64,
 }
 
@@ -34,25 +34,25 @@ struct Ring {
 pub struct Page {
     /// The edges, oldest first.
     pub edges: Vec<IdEdge>,
-    /// The cursor of the next page.
+    /// The cursor after them, for the next page.
     pub cursor: u64,
-    /// Whether edges are missing before these.
+    /// Whether edges between the given cursor and these are missing.
     pub reset: bool,
 }
 
 /// Reason why edges after a cursor may be missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FeedReset {
-    /// It is of an earlier run of the server, or of another node.
+    /// The cursor is of an earlier run of the server, or of another node.
     Restart,
-    /// Edges after it have left the ring.
+    /// Edges after the cursor have left the ring.
     Expired,
-    /// It is no cursor, or one that this run never gave.
+    /// The text is not a cursor, or this run never issued it.
     Unknown,
 }
 
 impl FeedReset {
-    /// Returns its name on the wire.
+    /// Returns the name of the reason in the control API.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Restart => "restart",
@@ -63,7 +63,8 @@ impl FeedReset {
 }
 
 impl Feed {
-    /// Makes a ring of at most `capacity` edges. `epoch` names this run of the server.
+    /// Returns an empty ring for at most `capacity` edges. `epoch` identifies this run of the
+    /// server.
     pub fn new(capacity: usize, epoch: impl Into<Box<str>>) -> Self {
         Self {
             capacity,
@@ -73,18 +74,18 @@ impl Feed {
         }
     }
 
-    /// Returns the name of this run of the server.
+    /// Returns the epoch, which identifies this run of the server.
     pub fn epoch(&self) -> &str {
         &self.epoch
     }
 
-    /// Hands all edges from now on to `observer` as well. Returns whether it is the first one:
-    /// there is no other.
+    /// Passes all further edges to `observer`, too. Returns false, and does nothing, if there is an
+    /// observer already.
     pub fn observe(&self, observer: Box<FeedObserver>) -> bool {
         self.observer.set(observer).is_ok()
     }
 
-    /// Appends edges. Hidden ids are not among them; ids of any number of subscribers are.
+    /// Appends edges. The caller leaves out hidden ids, but not ids with many subscribers.
     pub fn push(&self, edges: &[IdEdge]) {
         let mut ring = self.ring.lock();
         ring.edges.extend(edges.iter().cloned());
@@ -97,7 +98,7 @@ impl Feed {
         }
     }
 
-    /// Returns the cursor behind the latest edge.
+    /// Returns the cursor after the latest edge.
     pub fn end(&self) -> u64 {
         self.ring.lock().end
     }
@@ -120,20 +121,20 @@ impl Feed {
         }
     }
 
-    /// Writes a cursor as text: epoch and position.
+    /// Formats a cursor as text: epoch and number.
     pub fn cursor_text(&self, cursor: u64) -> String {
         format!("{}-{cursor}", self.epoch)
     }
 
-    /// Reads a cursor that was written by [`Self::cursor_text`].
+    /// Parses a cursor that [`Self::cursor_text`] has formatted.
     ///
     /// # Errors
     ///
-    /// When edges after it may be missing.
+    /// When edges after the cursor may be missing.
     pub fn resume(&self, text: &str) -> Result<u64, FeedReset> {
         let (epoch, position) = text.rsplit_once('-').ok_or(FeedReset::Unknown)?;
         let cursor: u64 = position.parse().map_err(|_| FeedReset::Unknown)?;
-        // One spelling each: `+7` and `07` are no cursors.
+        // A cursor has one spelling: `+7` and `07` are invalid.
         if cursor.to_string() != position || epoch.is_empty() {
             return Err(FeedReset::Unknown);
         }
@@ -176,7 +177,7 @@ mod tests {
         numbers.map(edge).collect()
     }
 
-    /// Reads to the end in pages of `limit`. Returns the edges, and how often some were missing.
+    /// Reads to the end in pages of `limit`. Returns the edges and the number of resets.
     fn read(feed: &Feed, mut cursor: u64, limit: usize) -> (Vec<IdEdge>, usize) {
         let (mut found, mut resets) = (Vec::new(), 0);
         loop {
@@ -206,12 +207,12 @@ mod tests {
     }
 
     #[test]
-    fn who_is_too_late_begins_with_the_oldest_edge_and_is_told() {
+    fn a_slow_reader_is_reset_to_the_oldest_edge() {
         let feed = Feed::new(10, "e");
         feed.push(&edges(0..25));
         assert_eq!(read(&feed, 14, 4), (edges(15..25), 1));
         assert_eq!(read(&feed, 15, 4), (edges(15..25), 0));
-        // A push of more than there is room for.
+        // A push of more edges than the capacity.
         feed.push(&edges(25..60));
         assert_eq!(read(&feed, 25, 4), (edges(50..60), 1));
         assert_eq!(read(&feed, 61, 4).1, 1, "a cursor from the future");
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_is_good_in_its_run_while_the_ring_reaches_back_to_it() {
+    fn a_cursor_is_valid_in_its_run_until_edges_after_it_have_left_the_ring() {
         let feed = Feed::new(10, "6u-3k");
         feed.push(&edges(0..25));
         assert_eq!(feed.cursor_text(20), "6u-3k-20");

@@ -1,38 +1,38 @@
-//! Which node of a cluster tells the backend of an edge: the one that caused it, and after its end
-//! its heir.
+//! Which node of a cluster reports an edge to the backend: the node that caused it, or the heir of
+//! that node if it is gone.
 //!
-//! Every node knows every edge, in the order of the log. It tells those that it has caused, and
-//! keeps those of another node until that has told them, so that it can be its heir.
+//! Every node knows every edge, in the order of the log. A node reports those that it has caused.
+//! It keeps those of other nodes until they have been reported, because it may become the heir.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::{IdEdge, NodeName};
 
-/// Most edges that are kept for other nodes: half a minute at 2,000 a second, which is longer than
-/// a receiver that works takes. Beyond it the oldest are forgotten.
+/// Most edges that are kept for other nodes: those of half a minute at 2,000 a second, which is
+/// longer than a working receiver takes. Beyond it the oldest are forgotten.
 pub const HANDOVER_MAX: usize = 65_536;
 
-/// What caused an edge of all nodes together.
+/// Cause of an edge in a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cause {
-    /// The node that tells the backend.
+    /// The node that reports the edge to the backend.
     pub node: NodeName,
-    /// Whether it is this one.
+    /// Whether that is this node.
     pub is_own: bool,
-    /// Place in the log of what caused it. No other cause has it.
+    /// Position of the cause in the log, which identifies it.
     pub place: u64,
 }
 
-/// Edges that other nodes tell the backend. Owned by the presence thread.
+/// Edges that other nodes have yet to report to the backend. Owned by the presence thread.
 #[derive(Debug, Default)]
 pub struct Handover {
-    /// By node and place.
+    /// By node and position of the cause.
     nodes: HashMap<NodeName, BTreeMap<u64, Vec<IdEdge>>>,
     edges: usize,
 }
 
 impl Handover {
-    /// Notes an edge that another node tells.
+    /// Keeps an edge that another node reports.
     pub fn keep(&mut self, cause: Cause, edge: IdEdge) {
         let places = self.nodes.entry(cause.node).or_default();
         places.entry(cause.place).or_default().push(edge);
@@ -52,7 +52,7 @@ impl Handover {
         }
     }
 
-    /// Takes that a node has told the edges of these places, or given them up.
+    /// Forgets the edges of these positions: `node` has reported them, or has given up.
     pub fn told(&mut self, node: NodeName, places: &[u64]) {
         let Some(kept) = self.nodes.get_mut(&node) else {
             return;
@@ -65,8 +65,8 @@ impl Handover {
         }
     }
 
-    /// Takes that a node is gone: `heir` tells what that has not told. Returns what this node tells
-    /// if it is the heir, in the order of the places.
+    /// Hands the edges that `node`, which is gone, has not reported over to `heir`. If this node is
+    /// the heir, returns them by position, in ascending order.
     pub fn gone(&mut self, node: NodeName, heir: Option<Cause>) -> Vec<(u64, Vec<IdEdge>)> {
         let Some(places) = self.nodes.remove(&node) else {
             return Vec::new();
@@ -84,7 +84,7 @@ impl Handover {
         }
     }
 
-    /// Number of edges that are kept.
+    /// Returns the number of edges that are kept.
     pub const fn edges(&self) -> usize {
         self.edges
     }
@@ -110,19 +110,15 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_has_not_told_is_told_by_its_heir_and_then_by_the_heir_of_that() {
+    fn edges_of_a_gone_node_go_to_its_heir_and_then_to_the_heir_of_the_heir() {
         let mut handover = Handover::default();
         for (node, place) in [(2, 10), (3, 11), (2, 12), (2, 13)] {
             handover.keep(cause(node, place), edge(place as u32, true));
         }
         handover.keep(cause(2, 13), edge(99, false));
         handover.told(NodeName(2), &[12, 11, 77]);
-        assert_eq!(
-            handover.edges(),
-            4,
-            "the place of another node is not its own"
-        );
-        // The heir is another node, which tells one of them and then is gone as well.
+        assert_eq!(handover.edges(), 4, "a position of another node is ignored");
+        // The heir is another node, which reports one of them and then is gone, too.
         assert_eq!(handover.gone(NodeName(2), Some(cause(3, 14))), []);
         handover.told(NodeName(3), &[10]);
         let mine = handover.gone(NodeName(3), Some(cause(1, 15)));
@@ -143,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_edges_are_forgotten_whatever_node_they_are_of() {
+    fn the_oldest_edges_of_all_nodes_are_forgotten() {
         let mut handover = Handover::default();
         for place in 0..HANDOVER_MAX as u64 + 3 {
             handover.keep(cause(2 + place % 2, place), edge(1, true));

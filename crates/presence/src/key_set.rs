@@ -3,7 +3,8 @@
 use graph::Key;
 use hashbrown::HashMap;
 
-/// Set of keys. Dense keys cost about a third of a byte each, scattered ones up to 32 bytes.
+/// A set of keys. A key takes about a third of a byte in a dense set, up to 32 bytes in a sparse
+/// one.
 #[derive(Debug, Default, Clone)]
 pub struct KeySet {
     /// No block is empty.
@@ -22,7 +23,7 @@ impl KeySet {
         self.blocks.get(&block).is_some_and(|bits| bits & bit != 0)
     }
 
-    /// Adds `key`. Returns whether it was not there.
+    /// Adds `key`. Returns whether it is new.
     pub fn insert(&mut self, key: Key) -> bool {
         let (block, bit) = Self::place(key);
         let bits = self.blocks.entry(block).or_default();
@@ -32,7 +33,7 @@ impl KeySet {
         is_new
     }
 
-    /// Removes `key`. Returns whether it was there.
+    /// Removes `key`. Returns whether it was in the set.
     pub fn remove(&mut self, key: Key) -> bool {
         let (block, bit) = Self::place(key);
         let Some(bits) = self.blocks.get_mut(&block) else {
@@ -56,17 +57,17 @@ impl KeySet {
         }
     }
 
-    /// Number of keys.
+    /// Returns the number of keys.
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Returns whether there is no key.
+    /// Returns whether the set is empty.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Goes over the keys, in no order.
+    /// Iterates over the keys, in no order.
     pub fn iter(&self) -> impl Iterator<Item = Key> + '_ {
         self.blocks.iter().flat_map(|(&block, &bits)| {
             (0..64)
@@ -75,7 +76,7 @@ impl KeySet {
         })
     }
 
-    /// Frees memory that a burst has left behind.
+    /// Frees memory if most of the capacity is unused.
     pub fn shrink(&mut self) {
         if self.blocks.capacity() > 4 * self.blocks.len().max(1024) {
             self.blocks.shrink_to_fit();

@@ -1,30 +1,30 @@
-//! Presence: which ids are online, and who is to be told.
+//! Presence: which ids are online, and which changes of that are announced.
 //!
-//! Takes the comings and goings of sessions and the time, and gives *edges*: an id is online, an id
-//! is offline. An id stays online for a while after its last session, edges about one id are
-//! coalesced while they wait, and they leave at a set rate. Must never know a session, a transport
-//! or a socket, start a thread or read a clock.
+//! Input is which ids get a first session or lose their last one, and the time. Output is *edges*:
+//! an id is online, or an id is offline. An id stays online for a delay after its last session
+//! (debouncing), edges of an id are coalesced while they wait, and they are announced at a bounded
+//! rate. Must never know a session, a transport or a socket, start a thread or read a clock.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-/// Edges: what is told of an id.
+/// Edges: an id is online or offline now.
 mod edge;
 /// Sets of keys.
 mod key_set;
 /// Who is online, for all threads to read.
 mod online;
-/// How long an id stays online after its last session.
+/// The delay for which an id stays online after its last session.
 mod departures;
-/// Which edges are told, and when.
+/// Coalescing and pacing of edges.
 mod announcer;
-/// Which ids each node of a cluster has.
+/// Ids that each node of a cluster has.
 mod nodes;
-/// Which node of a cluster tells the backend of an edge.
+/// Which node of a cluster reports an edge to the backend.
 mod handover;
-/// From comings and goings to edges.
+/// From sessions that begin and end to edges.
 mod tracker;
-/// Edges in a numbered ring, for backends.
+/// Numbered ring buffer of edges, for backends.
 mod feed;
 
 pub use announcer::{Announcer, Due, QUEUE_MAX};

@@ -1,4 +1,4 @@
-//! Nodes of a cluster: which ids each of them has.
+//! Ids that each node of a cluster has.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use hashbrown::HashMap;
 
 use crate::{Cause, Edge, KeySet, Millis};
 
-/// Name of a run of a node: no other run of any node has it.
+/// Incarnation of a node: identifies one run of it among all runs of all nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeName(pub u64);
 
-/// Ids by node. Holds a reference to each key of each node.
+/// Sets of keys by node. Holds a reference to each key of each node.
 #[derive(Debug)]
 pub(crate) struct Nodes {
     delay: Duration,
@@ -19,13 +19,13 @@ pub(crate) struct Nodes {
     leaving: Vec<Leaving>,
 }
 
-/// A node that has left.
+/// A node that has left the cluster.
 #[derive(Debug, Clone, Copy)]
 struct Leaving {
     node: NodeName,
-    /// When its ids go.
+    /// Time at which its ids are removed.
     when: Millis,
-    /// What the edges of its ids are caused by: its heir tells the backend.
+    /// Cause of the edges of its ids: the node that reports them to the backend.
     heir: Option<Cause>,
 }
 
@@ -38,7 +38,7 @@ impl Nodes {
         }
     }
 
-    /// Notes an edge of a node. Returns whether it is new.
+    /// Adds or removes an id of a node. Returns whether that changed its set.
     pub(crate) fn set(&mut self, node: NodeName, edge: Edge) -> bool {
         self.sets
             .entry(node)
@@ -50,14 +50,14 @@ impl Nodes {
         self.sets.values().any(|keys| keys.contains(key))
     }
 
-    /// Goes over the nodes that have a key.
+    /// Iterates over the nodes that have a key.
     pub(crate) fn with(&self, key: Key) -> impl Iterator<Item = NodeName> + '_ {
         let sets = self.sets.iter();
         sets.filter(move |(_, keys)| keys.contains(key))
             .map(|(&name, _)| name)
     }
 
-    /// Notes that a node has left. Its heir is that of the nodes whose heir it was, too.
+    /// Notes that a node has left. Where it was the heir of another node, `heir` takes its place.
     pub(crate) fn leave(&mut self, node: NodeName, heir: Option<Cause>, now: Millis) {
         for leaving in &mut self.leaving {
             if let Some(cause) = leaving.heir.filter(|cause| cause.node == node) {
@@ -72,7 +72,8 @@ impl Nodes {
         }
     }
 
-    /// Takes the ids of the nodes that have left, with their references, when the delay is over.
+    /// Takes the ids of the nodes that left at least the delay ago, with the references to their
+    /// keys.
     pub(crate) fn take_gone(&mut self, now: Millis) -> Vec<(Option<Cause>, Key)> {
         let mut gone = Vec::new();
         self.leaving.retain(|leaving| {

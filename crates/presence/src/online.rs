@@ -1,5 +1,5 @@
-//! Who is online, for all threads to read. Written by the presence thread alone, except for what
-//! is hidden.
+//! Sets of the ids that are online, announced and hidden, which all threads can read. The first two
+//! are written by the presence thread alone.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,23 +8,25 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::KeySet;
 
-/// Locks that the sets are spread over, so that workers that send snapshots seldom meet the thread
-/// that writes.
+/// Number of locks over which the sets are spread, so that workers that send snapshots seldom wait
+/// for the presence thread.
 const SHARDS: usize = 64;
 const _: () = assert!(SHARDS.is_power_of_two());
 
-/// Who is online. Shared by all threads, for the life of the server.
+/// The ids that are online, announced and hidden. Shared by all threads, for the life of the
+/// server.
 ///
-/// An id that is *online* has a session, on any node of a cluster, or had one less than the delay
-/// ago. An id is *announced* from the moment when its subscribers are told that it is online until
-/// they are told that it is not: never while it is hidden, or has too many subscribers.
+/// An id is *online* if it has a session, in a cluster on any node, or had one less than the delay
+/// ago. An id is *announced* from the time at which its subscribers are told that it is online to
+/// the time at which they are told that it is offline. A hidden id, or one that has too many
+/// subscribers, is not announced.
 #[derive(Debug)]
 pub struct Online {
     shards: Box<[RwLock<Shard>]>,
     hidden: RwLock<KeySet>,
-    /// Keys that were hidden or shown, which the presence thread has not taken yet.
+    /// Keys that were hidden or shown since the presence thread last took them.
     changed: Mutex<Vec<Key>>,
-    /// Whether it is known who is online.
+    /// Whether the first delay of the server is over.
     is_settled: AtomicBool,
 }
 
@@ -50,13 +52,13 @@ impl Online {
         &self.shards[(key.number() >> 6) as usize % SHARDS]
     }
 
-    /// Returns whether it is known who is online: the first delay of the server is over, in which
-    /// clients come back, and other nodes tell which ids they have.
+    /// Returns whether the sets are complete. They are not during the first delay of the server, in
+    /// which clients come back and other nodes say which ids they have.
     pub fn is_settled(&self) -> bool {
         self.is_settled.load(Ordering::SeqCst)
     }
 
-    /// Notes that it is known who is online. For the presence thread.
+    /// Notes that the sets are complete. Called by the presence thread.
     pub fn settle(&self) {
         self.is_settled.store(true, Ordering::SeqCst);
     }
@@ -66,9 +68,8 @@ impl Online {
         self.shard(key).read().online.contains(key)
     }
 
-    /// Returns whether the subscribers of `key` were told that it is online. This, and not
-    /// [`Self::is_online`], is what a snapshot shows: only of these keys is it told later that they
-    /// went offline.
+    /// Returns whether the subscribers of `key` were told that it is online. Snapshots show this,
+    /// and not [`Self::is_online`], because only for announced keys an offline edge follows.
     pub fn is_announced(&self, key: Key) -> bool {
         self.shard(key).read().announced.contains(key)
     }
@@ -78,36 +79,36 @@ impl Online {
         self.is_online(key) && !self.is_hidden(key)
     }
 
-    /// Notes whether `key` is online. For the presence thread. Returns whether that is new.
+    /// Sets whether `key` is online. Returns whether that changed. Called by the presence thread.
     pub fn set_online(&self, key: Key, is_online: bool) -> bool {
         self.shard(key).write().online.set(key, is_online)
     }
 
-    /// Notes that the subscribers of `key` are told whether it is online. For the presence thread,
-    /// before it looks up who they are: a session that logs in later finds it in its snapshot.
-    /// Returns whether that is new.
+    /// Sets whether `key` is announced. Returns whether that changed. Called by the presence thread
+    /// before it looks up the subscribers of `key`: a session that logs in later finds the change
+    /// in its snapshot.
     pub fn set_announced(&self, key: Key, is_announced: bool) -> bool {
         self.shard(key).write().announced.set(key, is_announced)
     }
 
-    /// Takes the keys that were hidden or shown. For the presence thread.
+    /// Takes the keys that were hidden or shown since the last call. Called by the presence thread.
     pub fn take_changed(&self) -> Vec<Key> {
         std::mem::take(&mut self.changed.lock())
     }
 
-    /// Number of keys that are online, hidden or not.
+    /// Returns the number of keys that are online, hidden or not.
     pub fn count(&self) -> usize {
         let shards = self.shards.iter();
         shards.map(|shard| shard.read().online.len()).sum()
     }
 
-    /// Number of parts that [`Self::visible_part`] has.
+    /// Returns the number of parts that [`Self::visible_part`] has.
     pub const fn parts(&self) -> usize {
         self.shards.len()
     }
 
-    /// Returns the keys of a part that are online and not hidden, in no order. Parts are apart so
-    /// that nobody waits long for one who reads all.
+    /// Returns the keys of a part that are online and not hidden, in no order. A reader of all keys
+    /// takes part after part, so that it locks each of them for a short time only.
     pub fn visible_part(&self, part: usize) -> Vec<Key> {
         let Some(shard) = self.shards.get(part) else {
             return Vec::new();
@@ -118,8 +119,8 @@ impl Online {
         keys
     }
 
-    /// Hides `key`, or shows it again. Subscribers are told what they are to see by the next edges.
-    /// Who hides an interned key must hold it for as long. Returns whether that is new.
+    /// Hides `key`, or shows it again. Returns whether that changed. The presence thread announces
+    /// it. The caller must hold a reference to an interned key for as long as it is hidden.
     pub fn set_hidden(&self, key: Key, is_hidden: bool) -> bool {
         let is_new = self.hidden.write().set(key, is_hidden);
         if is_new {
@@ -128,7 +129,7 @@ impl Online {
         is_new
     }
 
-    /// Number of keys that are hidden.
+    /// Returns the number of keys that are hidden.
     pub fn hidden_count(&self) -> usize {
         self.hidden.read().len()
     }

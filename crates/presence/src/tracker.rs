@@ -1,4 +1,4 @@
-//! Tracker: from comings and goings to edges, on one node or on several.
+//! Tracker: from sessions that begin and end to edges, on a single server or in a cluster.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,40 +8,41 @@ use graph::Key;
 use crate::nodes::{NodeName, Nodes};
 use crate::{Announcer, Cause, Departures, Due, Edge, Millis, Online};
 
-/// Where edges go. The presence thread's.
+/// Receiver of edges. Owned by the presence thread.
 pub trait Outlet {
-    /// Gives a reference to a key back: it may be given to another id.
+    /// Releases a reference to a key, which may then be given to another id.
     fn release(&mut self, key: Key);
 
-    /// Tells the subscribers of an id about it, or no one if `is_bulk`: then the sessions get new
-    /// snapshots later. Returns the number of messages. The key is valid during the call.
+    /// Announces an edge to the subscribers of its id, or to no one if `is_bulk`, because then all
+    /// sessions get new snapshots later. Returns the number of messages. The key is valid during
+    /// the call.
     fn tell(&mut self, edge: Edge, is_bulk: bool) -> u64;
 
-    /// In a cluster: tells the nodes, this one too, that an id has come to this node or has left
-    /// it. The key is valid during the call.
+    /// In a cluster, tells all nodes including this one that an id has come to this node or has
+    /// left it. The key is valid during the call.
     fn tell_nodes(&mut self, edge: Edge);
 
-    /// In a cluster: takes an edge of all nodes together, before it is told to anyone. All nodes
-    /// that have read the same log find the same edges with the same causes. The key is valid
-    /// during the call.
+    /// In a cluster, receives an edge of the whole cluster before it is announced. All nodes that
+    /// have read the same log call this with the same edges and causes. The key is valid during the
+    /// call.
     fn caused(&mut self, cause: Cause, edge: Edge);
 }
 
-/// Who is online, and who is to be told. Owned by the presence thread.
+/// State of presence: debounces, coalesces and paces edges. Owned by the presence thread.
 #[derive(Debug)]
 pub struct Tracker {
     online: Arc<Online>,
     departures: Departures,
     announcer: Announcer,
-    /// In a cluster.
+    /// Ids of all nodes, in a cluster.
     nodes: Option<Nodes>,
     /// Working memory.
     gone: Vec<Edge>,
 }
 
 impl Tracker {
-    /// Makes a tracker whose ids stay online for `delay`, and which sends at most `rate` messages a
-    /// second.
+    /// Returns a tracker whose ids stay online for `delay` after their last session, and which
+    /// announces edges at `rate` messages a second at most.
     pub fn new(online: Arc<Online>, delay: Duration, rate: u64) -> Self {
         Self {
             online,
@@ -52,16 +53,16 @@ impl Tracker {
         }
     }
 
-    /// Makes this the tracker of a node of a cluster: an id is online when [`Self::node_told`] says
-    /// so of any node.
+    /// Returns this as the tracker of a node of a cluster, where an id is online if it is on any
+    /// node by [`Self::node_told`]. The ids of a node that has left stay online for `delay`.
     #[must_use]
     pub fn in_cluster(mut self, delay: Duration) -> Self {
         self.nodes = Some(Nodes::new(delay));
         self
     }
 
-    /// Takes that an id has, or no longer has, a session on this node. A departure brings a
-    /// reference to its key.
+    /// Handles that an id got its first session on this node, or lost its last one. In the second
+    /// case the caller passes a reference to the key.
     pub fn moved(&mut self, key: Key, is_here: bool, outlet: &mut impl Outlet) {
         let release = |key| outlet.release(key);
         let edge = match is_here {
@@ -73,7 +74,7 @@ impl Tracker {
         }
     }
 
-    /// Takes an edge of this node. One that says offline brings a reference to its key.
+    /// Handles an edge of this node. An offline edge owns a reference to its key.
     fn local(&mut self, edge: Edge, outlet: &mut impl Outlet) {
         if self.nodes.is_none() {
             return self.change(edge, outlet);
@@ -84,7 +85,8 @@ impl Tracker {
         }
     }
 
-    /// Takes an edge of all nodes together. One that says offline brings a reference to its key.
+    /// Handles an edge of the server or of the whole cluster. An offline edge owns a reference to
+    /// its key.
     fn change(&mut self, edge: Edge, outlet: &mut impl Outlet) {
         self.online.set_online(edge.key, edge.online);
         self.announcer
@@ -94,7 +96,8 @@ impl Tracker {
         }
     }
 
-    /// Takes an edge of a node of the cluster, which is its cause, with a reference to its key.
+    /// Handles an edge of a node of the cluster, which `cause` names. The edge owns a reference to
+    /// its key.
     pub fn node_told(&mut self, cause: Cause, edge: Edge, outlet: &mut impl Outlet) {
         let Some(nodes) = &mut self.nodes else {
             return outlet.release(edge.key);
@@ -103,7 +106,7 @@ impl Tracker {
             return outlet.release(edge.key);
         }
         if edge.online {
-            // The node keeps the reference.
+            // The set of the node keeps the reference.
             if !self.online.is_online(edge.key) {
                 outlet.caused(cause, edge);
                 self.change(edge, outlet);
@@ -115,7 +118,7 @@ impl Tracker {
         self.left_node(edge.key, is_elsewhere, Some(cause), outlet);
     }
 
-    /// Takes that a node no longer has an id, with the reference that the node had.
+    /// Handles that a node no longer has an id. Takes over the reference of the node's set.
     fn left_node(
         &mut self,
         key: Key,
@@ -133,26 +136,26 @@ impl Tracker {
         self.change(edge, outlet);
     }
 
-    /// Takes that a node has left the cluster: its ids stay online for the delay. What they do then
-    /// is caused by its end, and told by its heir.
+    /// Handles that a node has left the cluster. Its ids stay online for the delay. Their edges
+    /// after it are caused by the end of the node, and reported by its heir.
     pub fn node_gone(&mut self, node: NodeName, heir: Option<Cause>) {
         if let Some(nodes) = &mut self.nodes {
             nodes.leave(node, heir, self.announcer.now());
         }
     }
 
-    /// Calls `each` with every id of this node, to be told to a node that has joined.
+    /// Calls `each` with every id of this node, for a node that has joined.
     pub fn each_here(&self, each: impl FnMut(Key)) {
         self.departures.here().iter().for_each(each);
     }
 
-    /// Returns whether an id is on this node: it has a session, or had one less than the delay ago.
+    /// Returns whether an id has a session on this node, or had one less than the delay ago.
     pub fn is_here(&self, key: Key) -> bool {
         self.departures.here().contains(key)
     }
 
-    /// Lets the time pass, and tells the edges that are due. If it returns [`Due::Snapshots`],
-    /// every session needs a new snapshot.
+    /// Advances the time to `now`, and announces the edges that are due. If it returns
+    /// [`Due::Snapshots`], every session needs a new snapshot.
     pub fn advance(&mut self, now: Millis, outlet: &mut impl Outlet) -> Due {
         let mut gone = std::mem::take(&mut self.gone);
         self.departures.advance(now, |edge| gone.push(edge));
@@ -182,7 +185,7 @@ impl Tracker {
         }
     }
 
-    /// Returns whether it is known who is online: the first bulk period is over.
+    /// Returns whether the first bulk period is over, so that it is known who is online.
     pub const fn is_settled(&self) -> bool {
         self.announcer.is_settled()
     }
@@ -193,22 +196,22 @@ impl Tracker {
         nodes.flat_map(|nodes| nodes.with(key)).collect()
     }
 
-    /// Returns whether edges are applied and not told.
+    /// Returns whether a bulk period is under way: edges are applied and not announced.
     pub const fn is_bulk(&self) -> bool {
         self.announcer.is_bulk()
     }
 
-    /// Number of edges that were undone while they waited, so that no one was told.
+    /// Returns the number of edges that were undone while they waited, and so were not announced.
     pub const fn undone(&self) -> u64 {
         self.announcer.undone()
     }
 
-    /// Number of edges that wait.
+    /// Returns the number of edges that wait to be announced.
     pub fn waiting(&self) -> usize {
         self.announcer.waiting()
     }
 
-    /// Number of ids within their delay.
+    /// Returns the number of ids within their delay.
     pub fn leaving(&self) -> usize {
         self.departures.leaving()
     }

@@ -1,4 +1,4 @@
-//! Laws of presence, against a model that keeps nothing but sessions and the time.
+//! Properties of presence, checked against a model that keeps only sessions and the time.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
@@ -16,13 +16,13 @@ const fn key(number: u32) -> Key {
     Key::from_cursor(number)
 }
 
-/// A client that follows every id, the references that the tracker has, and what the nodes were
-/// told.
+/// A client that is subscribed to every id, the references that the tracker holds, and the messages
+/// to nodes and to the backend.
 #[derive(Default)]
 struct World {
-    /// Who is online, as the client knows.
+    /// Ids that the client knows to be online.
     known: BTreeSet<u32>,
-    /// What a snapshot would say.
+    /// Ids that a snapshot would have.
     announced: BTreeSet<u32>,
     references: BTreeMap<u32, i64>,
     edges: usize,
@@ -30,7 +30,7 @@ struct World {
     /// Messages that each edge costs.
     cost: u64,
     to_nodes: Vec<Edge>,
-    /// What the backend is told, and by which node.
+    /// Edges that the backend gets, with their causes.
     caused: Vec<(NodeName, Edge)>,
 }
 
@@ -74,7 +74,7 @@ struct Run {
     online: Arc<Online>,
     world: World,
     now: u64,
-    /// Who has a session, and when the others had their last one.
+    /// `Ok` for ids that have a session; for others, the time at which they lost their last one.
     sessions: BTreeMap<u32, Result<(), u64>>,
     hidden: BTreeSet<u32>,
 }
@@ -92,7 +92,7 @@ impl Run {
         }
     }
 
-    /// A run whose first bulk period is over.
+    /// Returns a run whose first bulk period is over.
     fn settled(rate: u64) -> Self {
         let mut run = Self::new(rate);
         run.pass(DELAY.as_millis() as u64);
@@ -131,7 +131,7 @@ impl Run {
         }
     }
 
-    /// Who is online by the definition, hidden or not.
+    /// Returns the ids that are online by definition, hidden or not.
     fn model(&self) -> BTreeSet<u32> {
         let delay = DELAY.as_millis() as u64;
         let stays = |state: &Result<(), u64>| {
@@ -155,7 +155,7 @@ impl Run {
         assert_eq!(self.online.count(), model.len());
     }
 
-    /// After all is quiet, what was told equals who is online.
+    /// Lets all delays and queues end, and checks that the client knows who is online.
     fn check_quiet(&mut self) {
         self.pass(200_000);
         let visible: BTreeSet<u32> = self.model().difference(&self.hidden).copied().collect();
@@ -186,7 +186,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn what_was_told_is_who_is_online_when_all_is_quiet(
+    fn when_nothing_is_pending_clients_know_who_is_online(
         steps in proptest::collection::vec(step(), 1..80),
         rate in prop_oneof![Just(1_u64), Just(10), Just(1_000_000)],
         cost in 0..30_u64,
@@ -239,7 +239,7 @@ fn a_reconnect_storm_of_a_million_causes_no_edge() {
     for id in 0..number {
         run.tracker.moved(key(id), true, &mut run.world);
     }
-    // They came within a moment: that is a bulk, which ends in snapshots.
+    // So many arrivals at once begin a bulk period, which ends in snapshots.
     run.pass(90_000);
     assert!(!run.tracker.is_bulk());
     let (edges, bulk_edges) = (run.world.edges, run.world.bulk_edges);
@@ -259,7 +259,7 @@ fn a_reconnect_storm_of_a_million_causes_no_edge() {
     assert_eq!(run.world.references.values().sum::<i64>(), 0);
 }
 
-/// A settled run with so many ids online, of which a client has been told.
+/// Returns a settled run in which `number` ids are online and announced.
 fn crowd(number: u32) -> Run {
     let mut run = Run::settled(u64::MAX >> 20);
     for id in 0..number {
@@ -271,7 +271,7 @@ fn crowd(number: u32) -> Run {
 }
 
 #[test]
-fn who_needs_longer_than_the_delay_to_come_back_in_a_storm_causes_no_edge() {
+fn ids_that_return_after_more_than_the_delay_in_a_storm_cause_no_edge() {
     let mut run = crowd(4_000);
     let edges = run.world.edges;
     for id in 0..4_000 {
@@ -285,7 +285,7 @@ fn who_needs_longer_than_the_delay_to_come_back_in_a_storm_causes_no_edge() {
         run.pass(1_000);
     }
     assert_eq!((run.world.edges, run.online.count()), (edges, 4_000));
-    // After that a single one is told in time.
+    // After that a single departure is announced in time.
     run.pass(20_000);
     run.leave(7);
     run.pass(10_000);
@@ -294,7 +294,7 @@ fn who_needs_longer_than_the_delay_to_come_back_in_a_storm_causes_no_edge() {
 }
 
 #[test]
-fn those_who_stay_away_after_a_storm_are_told_within_six_delays() {
+fn ids_that_stay_away_after_a_storm_go_offline_within_six_delays() {
     let mut run = crowd(4_000);
     let edges = run.world.edges;
     for id in 0..4_000 {
@@ -304,7 +304,7 @@ fn those_who_stay_away_after_a_storm_are_told_within_six_delays() {
     for id in 0..3_900 {
         run.come(id);
     }
-    // Few are away: another delay, and what is left of the one that they were given.
+    // Few are away: one more delay, and the rest of the one that they were given.
     run.pass(30_000);
     assert_eq!((run.world.edges, run.online.count()), (edges + 100, 3_900));
     run.check_quiet();
@@ -322,7 +322,7 @@ fn those_who_stay_away_after_a_storm_are_told_within_six_delays() {
 }
 
 #[test]
-fn many_who_leave_are_no_storm_while_more_stay() {
+fn many_departures_are_not_a_storm_while_more_ids_stay() {
     let mut run = crowd(4_000);
     let edges = run.world.edges;
     for id in 0..1_900 {
@@ -337,7 +337,7 @@ fn many_who_leave_are_no_storm_while_more_stay() {
 }
 
 #[test]
-fn who_comes_in_the_first_delay_of_a_server_is_told_by_snapshots_alone() {
+fn arrivals_in_the_first_delay_of_a_server_are_announced_by_snapshots_alone() {
     let mut run = Run::new(1_000);
     for id in 0..50_000 {
         run.come(id);
@@ -354,7 +354,7 @@ fn who_comes_in_the_first_delay_of_a_server_is_told_by_snapshots_alone() {
 }
 
 #[test]
-fn more_edges_than_may_wait_end_in_snapshots_and_not_in_a_longer_queue() {
+fn edges_beyond_the_bound_of_the_queue_become_snapshots() {
     let mut run = Run::settled(10);
     let number = QUEUE_MAX as u32 + 5_000;
     for id in 0..number {
@@ -367,7 +367,7 @@ fn more_edges_than_may_wait_end_in_snapshots_and_not_in_a_longer_queue() {
     assert!(!run.tracker.is_bulk());
     assert_eq!(run.world.known.len(), number as usize);
     assert!(run.world.edges < 10, "{} edges", run.world.edges);
-    // From then on a single one is told by an edge again.
+    // From then on a single change is announced by an edge again.
     run.leave(3);
     run.pass(11_000);
     assert_eq!(run.world.known.len(), number as usize - 1);
@@ -375,14 +375,14 @@ fn more_edges_than_may_wait_end_in_snapshots_and_not_in_a_longer_queue() {
 }
 
 #[test]
-fn messages_leave_at_the_set_rate_and_what_waits_is_coalesced() {
+fn edges_are_announced_at_the_configured_rate_and_coalesced_while_they_wait() {
     let mut run = Run::settled(100);
     run.world.cost = 9;
     for id in 0..200 {
         run.come(id);
     }
     run.pass(1_000);
-    // An edge is ten messages here: ten edges a second, and a burst of two at the most.
+    // An edge is ten messages here: ten edges a second, and a burst of two at most.
     let edges = run.world.edges;
     assert!((10..=13).contains(&edges), "{edges} edges in a second");
     run.pass(4_000);
@@ -398,13 +398,13 @@ fn messages_leave_at_the_set_rate_and_what_waits_is_coalesced() {
 }
 
 #[test]
-fn what_is_as_it_was_told_when_its_turn_comes_is_not_told_again() {
+fn an_edge_that_was_undone_while_it_waited_is_not_announced() {
     let mut run = Run::settled(1);
     run.world.cost = 10;
     run.come(1);
     run.pass(1_000);
     assert_eq!(run.world.edges, 1);
-    // It waits, and is hidden before its turn.
+    // It waits, and is hidden before it is announced.
     run.come(2);
     run.pass(1_000);
     run.hide(2, true);
@@ -413,7 +413,7 @@ fn what_is_as_it_was_told_when_its_turn_comes_is_not_told_again() {
 }
 
 #[test]
-fn an_edge_to_many_is_paid_for_before_the_next() {
+fn an_edge_with_many_recipients_delays_the_next_one() {
     let mut run = Run::settled(1_000);
     run.world.cost = 5_000;
     run.come(1);
@@ -440,7 +440,7 @@ fn a_hidden_id_is_offline_until_it_is_shown() {
     run.check_quiet();
 }
 
-/// One of three nodes: its tracker, and what it has read of the log.
+/// Three nodes of a cluster, each with a tracker and the part of the log that it has read.
 struct Cluster {
     nodes: Vec<(Tracker, Arc<Online>, World, usize)>,
     log: Vec<(NodeName, Edge)>,
@@ -503,7 +503,7 @@ fn in_a_cluster_an_id_is_online_on_any_node() {
         assert!(online.is_online(key(7)));
         assert_eq!((world.known.len(), world.edges), (1, 1));
     }
-    // It moves to another node: it is never offline, and no one is told.
+    // It moves to another node: it is never offline, and nothing is announced.
     cluster.moved(1, 7, true);
     cluster.moved(0, 7, false);
     cluster.pass(30_000);
@@ -519,7 +519,8 @@ fn in_a_cluster_an_id_is_online_on_any_node() {
         assert!(!online.is_online(key(7)));
         assert_eq!((world.known.len(), world.edges), (0, 2));
         assert_eq!(world.references.values().sum::<i64>(), 0);
-        // All nodes agree on who tells the backend: the first node to have it, and the last one.
+        // All nodes agree on which node reports to the backend: the first that had it, and the
+        // last.
         let edge = |online| {
             let key = key(7);
             Edge { key, online }
@@ -555,7 +556,7 @@ fn a_node_that_is_gone_takes_its_ids_with_it_after_the_delay() {
     let (_, online, world, _) = &cluster.nodes[1];
     assert_eq!((online.count(), world.edges), (2, 18));
     assert_eq!(world.known, BTreeSet::from([3, 9]));
-    // The backend was told of arrivals by the node that had them, and of the rest by the heir.
+    // The node that had the ids has reported the arrivals, and its heir reports the rest.
     let by = |node, online| {
         let told = world.caused.iter();
         told.filter(|(by, edge)| *by == NodeName(node) && edge.online == online)
@@ -563,6 +564,6 @@ fn a_node_that_is_gone_takes_its_ids_with_it_after_the_delay() {
     };
     assert_eq!((by(0, true), by(1, true)), (10, 0));
     assert_eq!((by(0, false), by(1, false)), (0, 8));
-    // The references of the ids that are left are those of node 1.
+    // The references to the remaining ids are those of node 1.
     assert_eq!(world.references.values().sum::<i64>(), 2);
 }
