@@ -3,12 +3,12 @@
 use crate::Finding;
 use crate::files::TextFile;
 
-/// Columns of a line, as `rustfmt.toml` has it. Rustfmt itself leaves comments, long strings and
+/// Most columns of a line, as in `rustfmt.toml`. Rustfmt does not break comments, long strings and
 /// macros.
 pub const COLUMNS_MAX: usize = 100;
 
-/// Returns each line of `file` that is wider than [`COLUMNS_MAX`]. A comment that is one long word,
-/// such as an address, is let through: it cannot be broken.
+/// Returns a finding for each line of `file` that is wider than [`COLUMNS_MAX`]. A comment of one
+/// long word, such as a URL, is permitted because it cannot be broken.
 pub fn check(file: &TextFile) -> Vec<Finding> {
     let lines = (1..).zip(file.text.lines());
     let wide = lines.filter_map(|(number, line)| {

@@ -39,7 +39,7 @@ pub fn check(file: &TextFile) -> Vec<Finding> {
     findings
 }
 
-/// The name of the module that `line` declares.
+/// Returns the name of the module that `line` declares.
 fn module(line: &str) -> Option<&str> {
     let declaration = line.strip_suffix(';')?;
     let declaration = declaration

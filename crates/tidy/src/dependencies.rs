@@ -1,6 +1,6 @@
-//! Dependencies: which crate may use which, and which libraries it must never reach.
+//! Dependencies: which crates and libraries each crate may depend on.
 //!
-//! Dependencies of tests alone do not count: a test may compare a crate with any other.
+//! Dev-dependencies do not count, because a test may compare a crate with any other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,18 +8,18 @@ use serde::Deserialize;
 
 use crate::Finding;
 
-/// What a crate may depend on.
+/// Rule for the dependencies of a crate.
 struct Rule {
     name: &'static str,
-    /// Crates of the workspace that it may name in its manifest.
+    /// Crates of the workspace that may be in its manifest.
     uses: &'static [&'static str],
-    /// Libraries that it must not name in its manifest.
+    /// Libraries that must not be in its manifest.
     not_named: &'static [&'static [&'static str]],
-    /// Libraries that it must not reach, however indirectly.
+    /// Libraries that must not be among its direct or indirect dependencies.
     not_reached: &'static [&'static [&'static str]],
 }
 
-/// Async runtimes, and servers that stand on one.
+/// Async runtimes, and libraries that need one.
 const ASYNC: &[&str] = &[
     "async-std",
     "axum",
@@ -31,19 +31,19 @@ const ASYNC: &[&str] = &[
     "tower",
 ];
 
-/// HTTP.
+/// HTTP libraries.
 const HTTP: &[&str] = &["axum", "http", "httparse", "hyper", "ureq"];
 
-/// System calls.
+/// Libraries of system calls.
 const SYSTEM: &[&str] = &["libc", "mio", "nix", "rustix", "socket2"];
 
-/// Sockets, for crates that reach the kernel through `reactor`.
+/// Libraries of sockets. Forbidden to crates that use the kernel through `reactor`.
 const SOCKETS: &[&str] = &["libc", "mio", "nix", "socket2"];
 
-/// Threads, and logs.
+/// Libraries of threads and logs.
 const THREADS: &[&str] = &["crossbeam", "parking_lot", "rayon", "tracing"];
 
-/// Every crate of the workspace, the lowest first.
+/// Rules for all crates of the workspace, in the order of their dependencies.
 const RULES: &[Rule] = &[
     Rule {
         name: "reactor",
@@ -145,7 +145,7 @@ const RULES: &[Rule] = &[
         not_named: &[SYSTEM],
         not_reached: &[ASYNC],
     },
-    // The only ones with an async runtime.
+    // Only these may use an async runtime.
     Rule {
         name: "cluster",
         uses: &["graph", "history", "presence", "replication", "router"],
@@ -176,7 +176,7 @@ const RULES: &[Rule] = &[
         not_named: &[],
         not_reached: &[ASYNC],
     },
-    // A client that shares code with the server shares its bugs.
+    // A client that shared code with the server would share its bugs.
     Rule {
         name: "client",
         uses: &["machine"],
@@ -189,7 +189,7 @@ const RULES: &[Rule] = &[
         not_named: &[],
         not_reached: &[ASYNC],
     },
-    // What it measures is another process.
+    // It measures another process.
     Rule {
         name: "bench",
         uses: &["client", "load", "machine"],
@@ -243,7 +243,7 @@ const RULES: &[Rule] = &[
     },
 ];
 
-/// What `cargo metadata` says, as far as it matters here.
+/// The parts of the output of `cargo metadata` that are used here.
 #[derive(Debug, Deserialize)]
 pub struct Metadata {
     packages: Vec<Package>,
@@ -276,7 +276,7 @@ struct Dependency {
 
 #[derive(Debug, Deserialize)]
 struct DependencyKind {
-    /// `dev`, `build`, or nothing for what is compiled in.
+    /// `dev` or `build`; `None` for a normal dependency.
     kind: Option<String>,
 }
 
@@ -287,11 +287,11 @@ impl Dependency {
     }
 }
 
-/// Direct dependencies of each package, by id. Those of tests alone are left out.
+/// Direct dependencies of each package, by id, without dev-dependencies.
 type Edges<'a> = BTreeMap<&'a str, Vec<&'a str>>;
 
-/// Returns each dependency that the table of this module forbids, each crate that it does not know,
-/// and each of its rows that has no crate.
+/// Returns a finding for each dependency that the rules forbid, each crate without a rule, and each
+/// rule without a crate.
 pub fn check(metadata: &Metadata) -> Vec<Finding> {
     let packages = metadata.packages.iter();
     let names: BTreeMap<&str, &str> = packages
@@ -351,7 +351,7 @@ pub fn check(metadata: &Metadata) -> Vec<Finding> {
     findings
 }
 
-/// All that `from` depends on, each with a path that leads to it.
+/// Returns all that `from` depends on, each with a path that leads to it.
 fn reach<'a>(from: &'a str, edges: &Edges<'a>) -> BTreeMap<&'a str, Vec<&'a str>> {
     let mut reached = BTreeMap::new();
     let mut unexplored = vec![vec![from]];
@@ -374,7 +374,8 @@ mod tests {
 
     use super::*;
 
-    /// Every crate of the table with no dependencies, and `more`: a name, a dependency, its kind.
+    /// Returns the metadata of all crates in `RULES` without dependencies, and of `more`: a name, a
+    /// dependency, its kind.
     fn workspace(members: &[&str], more: &[(&str, &str, Option<&str>)]) -> Metadata {
         let known = RULES.iter().map(|rule| rule.name);
         let members: BTreeSet<&str> = known.chain(members.iter().copied()).collect();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// Directories that hold what was built or fetched.
+/// Directories of generated or downloaded files.
 const SKIPPED: &[&str] = &["target", "node_modules", "corpus", "artifacts"];
 
 /// A text file of the repository.
@@ -15,7 +15,7 @@ pub struct TextFile {
     pub text: String,
 }
 
-/// The top of the repository.
+/// Returns the path of the top of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -32,8 +32,8 @@ pub fn rust_sources(root: &Path) -> io::Result<Vec<TextFile>> {
     Ok(sources)
 }
 
-/// Lists all files below a directory of the repository, with their sizes, in the order of their
-/// paths. None if there is no such directory.
+/// Lists all files below a directory of the repository, with their sizes in bytes, in the order of
+/// their paths. The list is empty if there is no such directory.
 ///
 /// # Errors
 ///

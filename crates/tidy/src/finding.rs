@@ -1,13 +1,13 @@
-//! What breaks a rule, and where.
+//! Violations of rules.
 
 use std::fmt;
 
-/// A place that breaks a rule. Displays as `place: message`.
+/// A violation of a rule. Displays as `place: message`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// A crate, a file or `file:line`.
     pub place: String,
-    /// What is wrong and how to put it right.
+    /// What is wrong and how to correct it.
     pub message: String,
 }
 

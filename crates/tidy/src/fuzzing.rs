@@ -1,5 +1,5 @@
-//! Fuzz targets: each is built, begins with inputs of its own and is documented, and each crash has
-//! a test that tells its story.
+//! Fuzz targets: each one must be built, have seed inputs and be documented, and each crash must
+//! have a regression test.
 
 use crate::Finding;
 use crate::files::TextFile;
@@ -7,13 +7,14 @@ use crate::files::TextFile;
 /// Path of the document that lists the targets.
 pub const DOCUMENT: &str = "docs/RELIABILITY.md";
 
-/// Path of the manifest that they are built by.
+/// Path of the manifest of the targets.
 pub const MANIFEST: &str = "fuzz/Cargo.toml";
 
-/// Bytes of all corpora that are kept in git, which every clone has to fetch.
+/// Most bytes of all corpora in git, which every clone has to fetch.
 const CORPORA_BYTES_MAX: u64 = 400 * 1024;
 
-/// What there is of fuzzing in the repository. Files have their paths from its top, and sizes.
+/// Files about fuzzing in the repository. Lists have paths from the top of the repository, and
+/// sizes in bytes.
 #[derive(Debug)]
 pub struct Fuzzing<'a> {
     /// Content of [`MANIFEST`].
@@ -26,7 +27,7 @@ pub struct Fuzzing<'a> {
     pub seeds: Vec<(String, u64)>,
     /// Inputs that fuzzing has found.
     pub corpora: Vec<(String, u64)>,
-    /// Inputs that made a target fail once.
+    /// Inputs that once made a target fail.
     pub crashes: Vec<(String, u64)>,
     /// Sources of the crates.
     pub sources: &'a [TextFile],
@@ -60,7 +61,10 @@ pub fn check(fuzzing: &Fuzzing<'_>) -> Vec<Finding> {
     for (path, _) in &fuzzing.corpora {
         let target = stem(path).trim_end_matches(".tar");
         if !targets.contains(&target) {
-            findings.push(Finding::new(path, "is the corpus of no target: remove it"));
+            findings.push(Finding::new(
+                path,
+                "is a corpus without a target: remove it",
+            ));
         }
     }
     let bytes: u64 = fuzzing.corpora.iter().map(|(_, bytes)| bytes).sum();
@@ -70,7 +74,7 @@ pub fn check(fuzzing: &Fuzzing<'_>) -> Vec<Finding> {
     }
     for (path, _) in &fuzzing.crashes {
         if !targets.contains(&stem(directory(path))) {
-            findings.push(Finding::new(path, "is for no target"));
+            findings.push(Finding::new(path, "has no target"));
         }
         if !fuzzing
             .sources
@@ -88,7 +92,7 @@ fn directory(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
-/// The name of a file without its directory and its ending.
+/// Returns the name of a file without its directory and its ending.
 fn stem(path: &str) -> &str {
     let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
     name.rsplit_once('.').map_or(name, |(stem, _)| stem)
@@ -151,7 +155,7 @@ mod tests {
         };
         assert_eq!(crashes(&["fuzz/crashes/a/deep"]), 0);
         assert_eq!(crashes(&["fuzz/crashes/a/other"]), 1);
-        // Of a target that is gone, and without a test.
+        // A crash of a removed target, and without a test.
         assert_eq!(crashes(&["fuzz/crashes/b/other"]), 2);
     }
 }

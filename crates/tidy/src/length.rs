@@ -3,17 +3,18 @@
 use crate::Finding;
 use crate::files::TextFile;
 
-/// Lines of a source file before its tests: what is longer has more than one owner, and is split.
+/// Most lines of a source file before its tests. A longer file has more than one purpose, and is to
+/// be split.
 pub const LINES_MAX: usize = 450;
 
 /// Files that may be longer, with the reason.
 const EXCEPTIONS: &[&str] = &[
-    // The list of all benchmarks and their options, one after the other.
+    // It lists all benchmarks and their options.
     "crates/bench/src/bin/encke-bench.rs",
 ];
 
-/// Returns a finding when `file` has more than [`LINES_MAX`] lines. Tests do not count, nor what
-/// simulates.
+/// Returns a finding if `file` has more than [`LINES_MAX`] lines. Tests and simulations do not
+/// count.
 pub fn check(file: &TextFile) -> Option<Finding> {
     if is_test(&file.path) || EXCEPTIONS.contains(&file.path.as_str()) {
         return None;

@@ -1,22 +1,22 @@
 //! Rules on the workspace itself, checked by `cargo test -p tidy`.
 //!
-//! Each module holds one rule: a function that takes text and returns a [`Finding`] for each place
-//! that breaks it. The tests in `tests/workspace.rs` apply them to this repository. No crate may
-//! depend on this one.
+//! Each module has one rule: a function that takes text and returns a [`Finding`] for each
+//! violation. The tests in `tests/workspace.rs` apply them to this repository. No crate may depend
+//! on this one.
 
-/// What breaks a rule, and where.
+/// Violations of rules.
 mod finding;
 /// Files of the repository.
 pub mod files;
-/// Dependencies: which crate may use which, and which libraries it must never reach.
+/// Dependencies: which crates and libraries each crate may depend on.
 pub mod dependencies;
-/// Notes on the libraries that crates name.
+/// `docs/DEPENDENCIES.md`: a note on each library.
 pub mod notes;
-/// Fuzz targets: their inputs, and what is written about them.
+/// Fuzz targets: their inputs, documentation and regression tests.
 pub mod fuzzing;
 /// Modules of the binary that must not use some crates.
 pub mod uses;
-/// `clippy.toml`: prohibitions of all crates are repeated where a crate has its own.
+/// `clippy.toml`: a crate's own file must repeat the prohibitions of the one at the top.
 pub mod prohibitions;
 /// `lib.rs` as a table of contents: one line of documentation for each module.
 pub mod contents;

@@ -1,9 +1,9 @@
-//! Comments that name a line number: it is wrong after the next change above it.
+//! Comments that contain a line number, which is wrong after the next change above that line.
 
 use crate::Finding;
 use crate::files::TextFile;
 
-/// Returns each comment of `file` that names a line of a source file by its number.
+/// Returns a finding for each comment of `file` that contains the number of a line of source.
 pub fn check(file: &TextFile) -> Vec<Finding> {
     let lines = (1..).zip(file.text.lines());
     let named = lines.filter(|(_, line)| comment(line).is_some_and(names_a_line));
@@ -13,7 +13,7 @@ pub fn check(file: &TextFile) -> Vec<Finding> {
         .collect()
 }
 
-/// The comment of a line. What looks like one within a string is none.
+/// Returns the comment of a line. What looks like one within a string is none.
 fn comment(line: &str) -> Option<&str> {
     let mut slashes = line.match_indices("//").map(|(at, _)| at);
     let quotes = |at| line[..at].replace("\\\"", "").matches('"').count();

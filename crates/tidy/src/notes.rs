@@ -1,4 +1,4 @@
-//! `docs/DEPENDENCIES.md`: a note for each library that a crate names, and for the version in use.
+//! `docs/DEPENDENCIES.md`: a note on each library in a manifest, for the version in use.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ struct Workspace {
     dependencies: Table,
 }
 
-/// Manifest of a crate: what it depends on, everywhere or on some systems only.
+/// Dependencies in the manifest of a crate, also those for some systems only.
 #[derive(Deserialize)]
 struct CrateManifest {
     #[serde(flatten)]
@@ -49,13 +49,12 @@ struct Package {
     version: String,
 }
 
-/// Returns a finding for each library of the workspace's manifest, or of a crate's, that has no
-/// note, or one for a version that the lock file does not have; and for each note without a
-/// library.
+/// Returns a finding for each library in a manifest that has no note, or a note on a version that
+/// is not in the lock file, and for each note without a library.
 ///
 /// # Errors
 ///
-/// When a manifest or the lock file is not what cargo reads.
+/// When a manifest or the lock file is malformed.
 pub fn check(
     manifest: &str,
     crates: &[String],
@@ -90,8 +89,8 @@ pub fn check(
     Ok(findings.map(|it| Finding::new(DOCUMENT, it)).collect())
 }
 
-/// Adds the libraries of a table. Our own crates are none, and what a crate inherits stands in the
-/// manifest of the workspace.
+/// Adds the libraries of a table, without the crates of the workspace and without inherited
+/// entries, which are in the manifest of the workspace.
 fn collect(table: &Table, libraries: &mut BTreeSet<String>) {
     for (name, value) in table {
         if value.get("path").is_none() && value.get("workspace").is_none() {
@@ -139,8 +138,7 @@ mod tests {
         );
     }
 
-    // Two libraries that only one crate named, and that were not in the manifest of the workspace,
-    // had no note for months.
+    // Regression: two libraries that were only in the manifest of one crate had no note for months.
     #[test]
     fn a_library_that_only_a_crate_names_has_a_note_too() {
         let workspace = "[workspace.dependencies]\nbytes = \"1\"\n";

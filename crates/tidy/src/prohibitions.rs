@@ -1,7 +1,7 @@
-//! `clippy.toml`: prohibitions of all crates are repeated where a crate has its own.
+//! `clippy.toml`: a crate's own file must repeat the prohibitions of the one at the top.
 //!
-//! Clippy reads the nearest `clippy.toml` and merges nothing, so a file of a crate would lift what
-//! the one at the top forbids.
+//! Clippy reads only the nearest `clippy.toml`, so a crate's file without them would permit what
+//! the file at the top forbids.
 
 use toml::{Table, Value};
 
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forbidden_to_all_is_repeated_with_its_reason() {
+    fn prohibitions_of_the_workspace_are_repeated_with_their_reasons() {
         assert_eq!(found(ROOT), [""; 0]);
         assert_eq!(
             found("disallowed-methods = []"),

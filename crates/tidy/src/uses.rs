@@ -3,9 +3,9 @@
 use crate::Finding;
 use crate::files::TextFile;
 
-/// Modules, by the beginning of their paths, and the crates that they must not name.
+/// Prefixes of the paths of modules, and the crates that these must not name.
 const RULES: &[(&str, &[&str])] = &[
-    // A server that runs for years carries no tool that measures one.
+    // The server must not contain the tools that measure it.
     ("crates/encke/src/serve", &["bench", "client", "load"]),
     ("crates/encke/src/proxy", &["bench", "client", "load"]),
     ("crates/encke/src/hello", &["bench", "client", "load"]),
@@ -30,7 +30,7 @@ pub fn check(file: &TextFile) -> Vec<Finding> {
     findings
 }
 
-/// Whether `code` has a path that begins with `name`.
+/// Returns whether `code` has a path that begins with `name`.
 fn names(code: &str, name: &str) -> bool {
     code.match_indices(&format!("{name}::")).any(|(at, _)| {
         let before = code[..at].chars().next_back();

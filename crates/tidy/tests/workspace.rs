@@ -24,7 +24,7 @@ fn sources() -> Vec<TextFile> {
     sources
 }
 
-/// The directories of the crates.
+/// Returns the directories of the crates.
 fn crates() -> Vec<String> {
     let crates = fs::read_dir(files::root().join("crates")).unwrap();
     let names = crates.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -32,10 +32,10 @@ fn crates() -> Vec<String> {
 }
 
 #[test]
-fn no_crate_depends_on_what_its_row_forbids() {
+fn no_crate_has_a_forbidden_dependency() {
     let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["metadata", "--offline", "--locked", "--format-version=1"])
-        // Libraries of other systems may not have been fetched.
+        // Libraries for other systems may not have been downloaded.
         .arg(format!(
             "--filter-platform={}-unknown-linux-gnu",
             env::consts::ARCH
@@ -76,10 +76,10 @@ fn every_fuzz_target_has_inputs_and_every_crash_has_a_test() {
     }));
 }
 
-/// Two providers of cryptography in one program make `rustls` refuse to choose. `cargo metadata`
-/// also names libraries that no feature asks for; `cargo tree` does not.
+/// With two providers of cryptography in one program, `rustls` has no default. `cargo metadata`
+/// also lists libraries that no feature enables; `cargo tree` does not.
 #[test]
-fn the_one_provider_of_cryptography_is_aws_lc() {
+fn the_only_provider_of_cryptography_is_aws_lc() {
     let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["tree", "--offline", "--locked", "--workspace"])
         .args(["--edges=normal,build", "--prefix=none", "--format={p}"])
@@ -95,12 +95,12 @@ fn the_one_provider_of_cryptography_is_aws_lc() {
 }
 
 #[test]
-fn no_module_uses_a_crate_that_is_forbidden_to_it() {
+fn no_module_uses_a_forbidden_crate() {
     assert_none(sources().iter().flat_map(uses::check));
 }
 
 #[test]
-fn every_crate_keeps_the_prohibitions_of_all() {
+fn every_crate_repeats_the_prohibitions_of_the_workspace() {
     let read = |path: &str| fs::read_to_string(files::root().join(path)).unwrap();
     let root = read("clippy.toml");
     for directory in crates() {
