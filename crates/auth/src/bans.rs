@@ -1,4 +1,4 @@
-//! Bans: ids kept away for a while.
+//! Bans: ids that may not log in until a time.
 
 use core::fmt;
 
@@ -8,10 +8,10 @@ use crate::time::UnixSeconds;
 /// Most ids that are banned at a time: about 10 MB. A ban beyond that is refused.
 pub const BANS_MAX: usize = 65_536;
 
-/// Longest ban: 30 days. What must last longer is the business of the issuer of tokens.
+/// Longest ban: 30 days. Beyond it, the issuer must refuse tokens to the user.
 pub const BAN_SECONDS_MAX: u64 = 30 * 24 * 3600;
 
-/// Ids that may not log in until a time. In memory: the caller stores what must survive.
+/// Set of banned ids. Kept in memory; the caller stores what must survive a restart.
 #[derive(Debug)]
 pub struct Bans {
     ids: ExpiringMap<()>,
@@ -33,14 +33,14 @@ impl Default for Bans {
 }
 
 impl Bans {
-    /// Makes an empty set of at most `max` ids.
+    /// Returns an empty set for at most `max` ids.
     pub fn with_max(max: usize) -> Self {
         Self {
             ids: ExpiringMap::new(max),
         }
     }
 
-    /// Bans `id` for so many seconds from `now`. A ban that lasts longer stays as it is.
+    /// Bans `id` for `seconds` from `now`. An earlier ban that lasts longer is kept.
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl Bans {
         self.ids.remove(id)
     }
 
-    /// Returns until when `id` is banned, if it is.
+    /// Returns the end of the ban of `id`, if there is one.
     pub fn until(&self, id: &str, now: UnixSeconds) -> Option<UnixSeconds> {
         self.ids.get(id, now).map(|(_, until)| until)
     }
@@ -68,12 +68,12 @@ impl Bans {
         self.ids.is_empty()
     }
 
-    /// Returns the number of bans, lapsed ones among them that were not forgotten yet.
+    /// Returns the number of bans, including expired ones that were not removed yet.
     pub fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// Forgets the bans that have lapsed. Banning does so too.
+    /// Removes the expired bans, as [`ban`](Self::ban) does, too.
     pub fn forget_until(&mut self, now: UnixSeconds) {
         self.ids.forget_until(now);
     }

@@ -1,7 +1,7 @@
-//! Claims of a token (RFC 7519, section 4.1), and what of them must hold.
+//! Claims of a token (RFC 7519, section 4.1), and their checks.
 //!
-//! Owns the claims `encke.ids` and `encke.publish`. Sees a payload only after its signature was
-//! checked.
+//! Owns the claims `encke.ids` and `encke.publish`. Must never parse a payload whose signature was
+//! not verified.
 
 use crate::error::TokenError;
 use crate::identity::Identity;
@@ -19,10 +19,10 @@ const ID_INTEGER_MAX: u64 = (1 << 53) - 1;
 /// Longest `jti`, in bytes.
 const TOKEN_ID_BYTES_MAX: usize = crate::revocations::TOKEN_ID_BYTES_MAX;
 
-/// Last time that `exp` may be: 2106. A later one is most often in milliseconds.
+/// Largest `exp`: in the year 2106. A larger number is most often a time in milliseconds.
 const EXPIRY_MAX: UnixSeconds = UnixSeconds(u32::MAX as u64);
 
-/// Claims that count. All others are ignored.
+/// The claims that are used. All others are ignored.
 #[derive(Debug)]
 pub(crate) struct Claims {
     subject: Option<String>,
@@ -37,7 +37,7 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    /// Parses the payload of a token whose signature is right.
+    /// Parses the payload of a token whose signature is valid.
     pub(crate) fn parse(payload: &[u8]) -> Result<Self, TokenError> {
         let claims = Object::parse(payload).map_err(|error| match error {
             ObjectError::Duplicate => TokenError::DuplicateClaim,
@@ -88,7 +88,7 @@ impl Claims {
         })
     }
 
-    /// Checks the claims against the policy, and makes the identity of them.
+    /// Checks the claims against the policy, and returns the identity.
     pub(crate) fn into_identity(
         self,
         settings: &PolicySettings,
@@ -142,7 +142,8 @@ enum Round {
     Up,
 }
 
-/// Parses a `NumericDate`: a number, which may have a fraction. One beyond all times is the last.
+/// Parses a `NumericDate`: a number, which may have a fraction. One beyond the range becomes the
+/// last time.
 fn seconds(json: &str, round: Round) -> Option<UnixSeconds> {
     if let Ok(seconds) = json.parse() {
         return Some(UnixSeconds(seconds));
@@ -156,7 +157,7 @@ fn seconds(json: &str, round: Round) -> Option<UnixSeconds> {
     (seconds >= 0.0).then_some(UnixSeconds(seconds as u64))
 }
 
-/// Returns the id that a JSON text is: a string, or an integer as everywhere in Encke.
+/// Parses an id in JSON: a string, or an integer.
 fn id(json: &str) -> Option<String> {
     let id = match json.as_bytes().first() {
         Some(b'"') => text(json)?,
@@ -175,7 +176,7 @@ fn subject(json: Option<&str>) -> Result<Option<String>, TokenError> {
     let subject = id(json).ok_or(TokenError::Claim(
         "The claim sub of the token is not an id: a string of at most 128 bytes, or an integer.",
     ))?;
-    // An empty subject is the anonymous one.
+    // An empty subject counts as none.
     Ok(Some(subject).filter(|subject| !subject.is_empty()))
 }
 
@@ -199,18 +200,18 @@ fn token_id(json: Option<&str>) -> Result<Option<String>, TokenError> {
     }
 }
 
-/// Claim that is a list of ids: a member of the claim `encke`, or a claim with both names, for
-/// issuers that cannot make objects.
+/// A claim that is a list of ids: a member of the claim `encke`, or a claim whose name has both
+/// parts, for issuers that cannot make objects.
 struct ListClaim {
     member: &'static str,
     name: &'static str,
-    /// Error of one that is not a list of ids.
+    /// Error if it is not a list of ids.
     form: &'static str,
-    /// Error of a token that has it in both places.
+    /// Error if a token has it in both forms.
     twice: &'static str,
 }
 
-/// What a client may read.
+/// Ids that a client may read.
 const IDS: ListClaim = ListClaim {
     member: "ids",
     name: "encke.ids",
@@ -219,7 +220,7 @@ const IDS: ListClaim = ListClaim {
     twice: "The token has encke.ids twice: as a name, and as ids in encke.",
 };
 
-/// What a client may publish about.
+/// Ids that a client may publish about.
 const PUBLISH: ListClaim = ListClaim {
     member: "publish",
     name: "encke.publish",
@@ -228,7 +229,7 @@ const PUBLISH: ListClaim = ListClaim {
     twice: "The token has encke.publish twice: as a name, and as publish in encke.",
 };
 
-/// Returns the scope that a claim lists. Without the claim, it is empty.
+/// Returns the scope of a claim; an empty one if the claim is absent.
 fn scope(claims: &Object<'_>, claim: &ListClaim) -> Result<Scope, TokenError> {
     const OBJECT: TokenError =
         TokenError::Claim("The claim encke of the token is not an object with each name once.");

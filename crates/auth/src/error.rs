@@ -1,23 +1,23 @@
 //! Reasons to refuse a token, with the answer for the client (RFC 6750).
 //!
-//! A sentence never repeats a part of the token: it goes into a header field, and perhaps into a
-//! log.
+//! A sentence must never repeat a part of the token, because it appears in a header field and may
+//! appear in a log.
 
 use core::fmt;
 
 /// Error code of the `Bearer` scheme (RFC 6750, section 3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorCode {
-    /// The request is malformed: two tokens, or a token that is none.
+    /// The request is malformed: it has two tokens, or a token that cannot be parsed.
     InvalidRequest,
     /// The token is expired, revoked, malformed or invalid for another reason.
     InvalidToken,
-    /// The token is valid, and does not allow this.
+    /// The token is valid, but does not allow this.
     InsufficientScope,
 }
 
 impl ErrorCode {
-    /// Returns the code as it stands in `WWW-Authenticate`.
+    /// Returns the code for `WWW-Authenticate`.
     pub const fn text(self) -> &'static str {
         match self {
             Self::InvalidRequest => "invalid_request",
@@ -43,7 +43,7 @@ impl ErrorCode {
 pub enum TokenError {
     /// The token is longer than [`TOKEN_BYTES_MAX`](crate::policy::TOKEN_BYTES_MAX).
     TooLong,
-    /// The text is not a signed JSON Web Token; the string names the part.
+    /// The text is not a signed JSON Web Token. The string names the part.
     Malformed(&'static str),
     /// The header names an algorithm that is not accepted.
     Algorithm,
@@ -62,23 +62,23 @@ pub enum TokenError {
     Signature,
     /// There is no claim `exp`.
     NoExpiry,
-    /// The claim `exp` lies in the past.
+    /// The claim `exp` is in the past.
     Expired,
-    /// The claim `exp` lies further ahead than the policy allows.
+    /// The claim `exp` is later than the policy allows.
     TooLongLived,
-    /// The claim `nbf` or `iat` lies in the future.
+    /// The claim `nbf` or `iat` is in the future.
     NotYetValid,
-    /// The claim `iss` is missing, or is no accepted issuer.
+    /// The claim `iss` is missing, or is not an accepted issuer.
     Issuer,
     /// The claim `aud` is missing, or does not name this server.
     Audience,
-    /// A claim has the wrong form; the string names it and says what is needed.
+    /// A claim is malformed. The string names it and says what is needed.
     Claim(&'static str),
     /// Two claims have the same name.
     DuplicateClaim,
     /// The token was revoked.
     Revoked,
-    /// The token does not allow an id that was asked for.
+    /// The token does not allow an id of the request.
     Scope,
 }
 

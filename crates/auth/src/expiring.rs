@@ -1,21 +1,21 @@
-//! Entries that are forgotten when their time has come.
+//! A bounded map whose entries expire.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::time::UnixSeconds;
 
-/// Values by name, each with the time when it is forgotten, and with a bound on their number. For
-/// commands of operators: an operation takes logarithmic time.
+/// Values by name, each with the time at which it expires. The number of entries is bounded. An
+/// operation takes logarithmic time.
 #[derive(Debug)]
 pub(crate) struct ExpiringMap<V> {
     entries: HashMap<Arc<str>, (V, UnixSeconds)>,
-    /// The names once more, in the order of their times.
+    /// The names in the order of their times.
     order: BTreeSet<(UnixSeconds, Arc<str>)>,
     max: usize,
 }
 
-/// The map holds as many entries as it may.
+/// The map is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Full;
 
@@ -28,8 +28,8 @@ impl<V> ExpiringMap<V> {
         }
     }
 
-    /// Sets the value of a name until `until`, after forgetting what is over at `now`. `merge` gets
-    /// the value that it has and makes the new one of both; of two times the later counts.
+    /// Sets the value of a name until `until`, after removing the entries that have expired at
+    /// `now`. If the name has a value, `merge` combines the two, and the later time counts.
     pub(crate) fn set(
         &mut self,
         name: &str,
@@ -60,7 +60,7 @@ impl<V> ExpiringMap<V> {
         Ok(())
     }
 
-    /// Returns the value of a name, and until when it counts.
+    /// Returns the value of a name, and the time at which it expires.
     pub(crate) fn get(&self, name: &str, now: UnixSeconds) -> Option<(&V, UnixSeconds)> {
         let (value, until) = self.entries.get(name)?;
         (now < *until).then_some((value, *until))
@@ -75,7 +75,7 @@ impl<V> ExpiringMap<V> {
         true
     }
 
-    /// Forgets all entries whose time has come.
+    /// Removes the entries that have expired.
     pub(crate) fn forget_until(&mut self, now: UnixSeconds) {
         while let Some((until, _)) = self.order.first()
             && *until <= now

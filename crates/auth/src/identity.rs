@@ -4,28 +4,26 @@ use crate::error::TokenError;
 use crate::scope::Scope;
 use crate::time::UnixSeconds;
 
-/// What a client has proved about itself. Made by [`Policy::verify`](crate::Policy::verify) from a
-/// token, or by the caller from a ticket or a field that a trusted proxy has set. Lives while
-/// a session is opened; what must be kept of it is the caller's.
+/// Identity of a client. Made by [`Policy::verify`](crate::Policy::verify) from a token, or by the
+/// caller from a ticket or a header field of a trusted proxy. Lives while a session is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The id that the client is (`sub`). A client that asks for no ids reads this one.
+    /// The client's own id (`sub`), which it reads if it requests no ids.
     pub subject: Option<Box<str>>,
-    /// All ids that the client may read, the subject included.
+    /// Ids that the client may read, including the subject.
     pub scope: Scope,
-    /// Ids that the client may publish about. None of what it may read is among them unless the
-    /// issuer says so.
+    /// Ids that the client may publish about. The right to read an id does not imply it.
     pub publish: Scope,
-    /// When it ends (`exp`); `None` for tickets and trusted proxies, which state no end.
+    /// End of the identity (`exp`); `None` for tickets and trusted proxies.
     pub expires: Option<UnixSeconds>,
-    /// When it was issued (`iat`).
+    /// Time at which it was issued (`iat`).
     pub issued: Option<UnixSeconds>,
     /// Name of the token, by which it can be revoked (`jti`).
     pub token_id: Option<Box<str>>,
 }
 
 impl Identity {
-    /// Returns the identity of a client that a trusted proxy names: `user`, and nothing else.
+    /// Returns the identity of a client that a trusted proxy has named: it may read `user` only.
     pub fn of_user(user: &str, now: UnixSeconds) -> Self {
         Self {
             subject: Some(user.into()),

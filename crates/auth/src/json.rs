@@ -1,4 +1,4 @@
-//! JSON objects from strangers: each name once, nothing kept of what is not asked for.
+//! JSON objects from untrusted input.
 
 use core::fmt;
 use std::borrow::Cow;
@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 /// Most members of an object. Tokens have about twenty.
 const MEMBERS_MAX: usize = 128;
 
-/// Object with its values as they stand in the text. A name that stands in it twice makes it
-/// invalid: parsers disagree which of the two counts (RFC 7519, section 4).
+/// An object whose values are unparsed JSON. Duplicate names are refused, because parsers disagree
+/// about which one counts (RFC 7519, section 4).
 #[derive(Debug)]
 pub(crate) struct Object<'a> {
     members: Vec<(Cow<'a, str>, &'a RawValue)>,
@@ -46,7 +46,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// Returns the string that a JSON text is, if it is one.
+/// Parses a JSON string; `None` if it is not one.
 pub(crate) fn text(json: &str) -> Option<String> {
     serde_json::from_str(json).ok()
 }
@@ -78,7 +78,7 @@ impl<'de> Visitor<'de> for Members {
     }
 }
 
-/// Name of a member, copied only if it has escapes.
+/// Name of a member. Copied only if it has escapes.
 struct Name<'a>(Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for Name<'de> {

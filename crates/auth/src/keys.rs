@@ -1,7 +1,7 @@
-//! Keys that tokens are checked with, from secrets, PEM and JWKS documents.
+//! Keys with which tokens are verified, from secrets, PEM and JWKS documents.
 //!
-//! Owns which key may check which algorithm: a key has one, and a token cannot choose another for
-//! it. Must never hold a private key.
+//! Owns the algorithm of each key: a key has one, and a token cannot choose another one for it.
+//! Must never hold a private key.
 
 mod error;
 mod jwks;
@@ -64,14 +64,13 @@ impl Algorithm {
     }
 }
 
-/// Keys of one source. Immutable. Made when the source is read, so that no key is parsed for a
-/// token.
+/// The keys of one source. Immutable. Parsed when the source is read, not for each token.
 #[derive(Default)]
 pub struct KeySet {
     keys: Vec<Key>,
-    /// Keys of the source that cannot be used.
+    /// Number of keys of the source that cannot be used.
     ignored: usize,
-    /// Hash of what the keys were made of, to tell a changed source.
+    /// Hash of the source, to notice changes of it.
     digest: [u8; 32],
 }
 
@@ -88,8 +87,8 @@ enum Verifier {
 }
 
 impl KeySet {
-    /// Makes the set of a secret for HS256. White space around a secret that is text is not part of
-    /// it, so that a file may end with a line feed.
+    /// Returns the set of a secret for HS256. White space around a textual secret is removed, so
+    /// that a file may end with a line feed.
     ///
     /// # Errors
     ///
@@ -119,7 +118,7 @@ impl KeySet {
         Ok(Self::of(vec![key], 0, trimmed))
     }
 
-    /// Makes the set of the public keys in a PEM document (RFC 7468, section 13): RSA of 2048 to
+    /// Returns the set of the public keys in a PEM document (RFC 7468, section 13): RSA of 2048 to
     /// 8192 bits, P-256 or Ed25519.
     ///
     /// # Errors
@@ -129,9 +128,9 @@ impl KeySet {
         Ok(Self::of(pem::keys(document)?, 0, document))
     }
 
-    /// Makes the set of a JWKS document (RFC 7517, section 5). Keys for other purposes and
-    /// algorithms are ignored, as are secrets: a document that can be fetched has none. A document
-    /// without keys makes an empty set, as its owner has taken them all away.
+    /// Returns the set of a JWKS document (RFC 7517, section 5). Keys for other purposes and
+    /// algorithms are ignored, and so are secrets, because the document is public. A document
+    /// without keys gives an empty set: its owner has removed them all.
     ///
     /// # Errors
     ///
@@ -192,8 +191,8 @@ impl fmt::Debug for KeySet {
 }
 
 impl Key {
-    /// Makes a key of a public key for one algorithm. RSA and Ed25519 keys come as
-    /// `SubjectPublicKeyInfo`, and so do those of P-256, or as its uncompressed point.
+    /// Returns a public key for one algorithm. RSA and Ed25519 keys are given as
+    /// `SubjectPublicKeyInfo`, P-256 keys as that or as the uncompressed point.
     fn public(id: Option<Box<str>>, algorithm: Algorithm, bytes: &[u8]) -> Option<Self> {
         let parsed = match algorithm {
             Algorithm::Hs256 => return None,

@@ -1,8 +1,7 @@
-//! Identity: what a client may prove about itself, and what it may read.
+//! Identity: who a client is, and which ids it may read.
 //!
-//! Owns the checks of tokens, tickets, revocations and bans. Takes text, key material, the time
-//! and random bytes as arguments and returns what they mean. Must never touch a socket, a file, a
-//! thread or a clock.
+//! Owns the verification of tokens and tickets, revocations and bans. Text, key material, the time
+//! and random bytes are arguments. Must never touch a socket, a file, a thread or a clock.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -15,7 +14,7 @@ pub mod network;
 pub mod error;
 /// Keys that tokens are checked with, from secrets, PEM and JWKS documents.
 pub mod keys;
-/// JSON objects from strangers: each name once.
+/// JSON objects from untrusted input.
 mod json;
 /// JSON Web Tokens as text: parts, header, bounds.
 mod token;
@@ -31,9 +30,9 @@ pub mod policy;
 pub mod tickets;
 /// Revocations of tokens and tickets, by id or by `jti`.
 pub mod revocations;
-/// Bans: ids kept away for a while.
+/// Bans: ids that may not log in until a time.
 pub mod bans;
-/// Entries that are forgotten when their time has come.
+/// A bounded map whose entries expire.
 mod expiring;
 
 pub use bans::Bans;

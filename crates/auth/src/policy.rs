@@ -1,4 +1,4 @@
-//! Policy of a listener: keys, issuers, audiences, and where tokens may be.
+//! Policy of a listener: keys, issuers, audiences, and the places of tokens in requests.
 //!
 //! Owns the order of checks. Must never read a clock, or take a key or an address from a token.
 
@@ -14,38 +14,38 @@ use crate::network::Network;
 use crate::time::UnixSeconds;
 use crate::token::Token;
 
-/// Longest token, in bytes: as long as a request head may be. A longer one is refused before any
-/// work is done for it.
+/// Longest token, in bytes: that of a request head. A longer one is refused without parsing it.
 pub const TOKEN_BYTES_MAX: usize = 8192;
 
-/// Keys that are tried for one token. A stranger who sends many wrong tokens costs at most so many
-/// signatures each; issuers that rotate keys name them by `kid`, so one is usual.
+/// Most keys that are tried for one token. It bounds the cost of invalid tokens. Issuers that
+/// rotate keys name them by `kid`, so one key is usual.
 pub const KEYS_TRIED_MAX: usize = 8;
 
-/// How far the clock of an issuer may be ahead, in seconds, for `nbf` and `iat`. Not for `exp`: a
-/// session ends then, so that a token accepted later would open one only to close it.
+/// Seconds by which the clock of an issuer may be ahead, for `nbf` and `iat`. Not for `exp`: a
+/// session ends at that time, so a token that was accepted later would open a session that is
+/// closed at once.
 pub const LEEWAY_SECONDS: u64 = 30;
 
 /// Default of [`PolicySettings::max_lifetime_seconds`]: 31 days, as a token for a month has.
 pub const MAX_LIFETIME_SECONDS: u64 = 31 * 24 * 3600;
 
-/// What a listener asks of identities, beside the keys.
+/// Settings of a policy, without the keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicySettings {
-    /// Accepted values of `iss`. Empty: not checked.
+    /// Accepted values of `iss`; if empty, it is not checked.
     pub issuers: Vec<String>,
-    /// Names of this server, one of which `aud` must contain. Empty: tokens with `aud` are refused,
-    /// as they are meant for another server (RFC 7519, section 4.1.3).
+    /// Names of this server, of which `aud` must contain one. If empty, tokens with `aud` are
+    /// refused, because they are meant for another server (RFC 7519, section 4.1.3).
     pub audiences: Vec<String>,
-    /// Longest time from `iat` to `exp`. Revocations are remembered for as long.
+    /// Longest time from `iat` to `exp` in seconds. Revocations are remembered for this time.
     pub max_lifetime_seconds: u64,
-    /// Name of the cookie that may hold a token.
+    /// Name of the cookie that may contain a token.
     pub cookie: Option<String>,
-    /// Whether the query may hold a token.
+    /// Whether the query may contain a token.
     pub query: bool,
     /// Whether tickets are accepted.
     pub tickets: bool,
-    /// Name of the field in which a trusted proxy says who the client is.
+    /// Name of the header field in which a trusted proxy names the client.
     pub identity_header: Option<String>,
     /// Networks of trusted proxies.
     pub trusted_proxies: Vec<Network>,
@@ -66,8 +66,8 @@ impl Default for PolicySettings {
     }
 }
 
-/// What a listener asks of its clients. Immutable: made when the server starts, and replaced as a
-/// whole when its configuration or a key set changes.
+/// Policy of a listener. Immutable: it is replaced as a whole when the configuration or a key set
+/// changes.
 #[derive(Clone, Default)]
 pub struct Policy {
     settings: PolicySettings,
@@ -82,7 +82,7 @@ struct Source {
 }
 
 impl Policy {
-    /// Makes a policy without keys. With default settings it asks for no identity.
+    /// Returns a policy without keys. With default settings it requires no identity.
     pub fn new(settings: PolicySettings) -> Self {
         Self {
             settings,
@@ -115,8 +115,8 @@ impl Policy {
         &self.settings
     }
 
-    /// Returns whether clients need an identity: some way to prove one is configured. It does not
-    /// depend on whether keys could be fetched.
+    /// Returns whether clients need an identity, because a kind of credentials is configured. That
+    /// does not depend on whether keys could be fetched.
     pub fn requires_identity(&self) -> bool {
         self.accepts_tokens() || self.settings.tickets || self.settings.identity_header.is_some()
     }
@@ -132,13 +132,13 @@ impl Policy {
         networks.any(|network| network.contains(address))
     }
 
-    /// Verifies a token and returns whom it identifies.
+    /// Verifies a token and returns the identity of the client.
     ///
     /// # Errors
     ///
     /// When the token is malformed, not signed with a key of this policy, expired, or not meant for
-    /// this server. [`TokenError::UnknownKey`] says that its `kid` is new: a caller that fetches
-    /// key sets does so, and tries again.
+    /// this server. After [`TokenError::UnknownKey`], a caller that has key sets to fetch fetches
+    /// them and tries again.
     pub fn verify(&self, token: &str, now: UnixSeconds) -> Result<Identity, TokenError> {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(TokenError::TooLong);

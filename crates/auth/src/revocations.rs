@@ -1,7 +1,6 @@
 //! Revocations of tokens and tickets, by id or by `jti`.
 //!
-//! Owns what is refused and how long that is remembered. Must never end a session: that is the
-//! caller's.
+//! Owns the revocations and their lifetimes. The caller ends sessions.
 
 use core::fmt;
 
@@ -10,15 +9,15 @@ use crate::expiring::{ExpiringMap, Full};
 use crate::identity::Identity;
 use crate::time::UnixSeconds;
 
-/// Most ids, and most tokens, that are remembered as revoked: about 10 MB each. A revocation beyond
-/// that is refused, as forgetting an older one would let its tokens in again.
+/// Most revoked ids, and most revoked tokens: about 10 MB each. A further revocation is refused,
+/// because forgetting an older one would make its tokens valid again.
 pub const REVOCATIONS_MAX: usize = 65_536;
 
 /// Longest `jti` that can be revoked, in bytes.
 pub const TOKEN_ID_BYTES_MAX: usize = 256;
 
-/// Identities that are refused before their end. Kept for as long as a token may live, then
-/// forgotten: by then, those that were revoked have expired. In memory: the caller stores them.
+/// Revoked ids and tokens. A revocation is kept for the longest lifetime of a token, after which
+/// the revoked tokens have expired. Kept in memory; the caller stores them.
 #[derive(Debug)]
 pub struct Revocations {
     /// For each id, the time before which tokens and tickets are refused.
@@ -33,7 +32,7 @@ pub enum RevocationError {
     Full,
     /// The `jti` is empty or longer than [`TOKEN_ID_BYTES_MAX`].
     TokenId,
-    /// The time lies in the future: it would refuse tokens that are not issued yet.
+    /// The time is in the future: it would revoke tokens that are not issued yet.
     Future,
 }
 
@@ -44,7 +43,7 @@ impl Default for Revocations {
 }
 
 impl Revocations {
-    /// Makes an empty set that remembers at most `max` ids and `max` tokens.
+    /// Returns an empty set for at most `max` ids and `max` tokens.
     pub fn with_max(max: usize) -> Self {
         Self {
             ids: ExpiringMap::new(max),
@@ -52,13 +51,13 @@ impl Revocations {
         }
     }
 
-    /// Refuses all that was issued to `id` before `before`. `max_lifetime_seconds` is the longest
-    /// lifetime of a token. A token issued within the second `before` is accepted, so a caller that
-    /// means all until now passes the next second.
+    /// Revokes all tokens and tickets that were issued to `id` before `before`.
+    /// `max_lifetime_seconds` is the longest lifetime of a token. A token that was issued in the
+    /// second `before` stays valid, so to revoke all up to now the caller passes the next second.
     ///
     /// # Errors
     ///
-    /// When there are too many, or when `before` lies more than a second ahead.
+    /// When there are too many, or when `before` is more than a second ahead.
     pub fn revoke_id(
         &mut self,
         id: &str,
@@ -76,7 +75,7 @@ impl Revocations {
         set.map_err(|Full| RevocationError::Full)
     }
 
-    /// Refuses the token with this `jti`.
+    /// Revokes the token with this `jti`.
     ///
     /// # Errors
     ///
@@ -95,9 +94,9 @@ impl Revocations {
         set.map_err(|Full| RevocationError::Full)
     }
 
-    /// Checks that an identity which asks for `ids` is not revoked, neither by its `jti` nor by its
-    /// subject nor by one of the ids. One that does not say when it was issued is refused for each
-    /// id that has a revocation.
+    /// Checks that an identity that requests `ids` is not revoked by its `jti`, its subject or one
+    /// of the ids. An identity without a time of issue is refused for each id that has a
+    /// revocation.
     ///
     /// # Errors
     ///
@@ -142,7 +141,7 @@ impl Revocations {
         self.ids.len() + self.tokens.len()
     }
 
-    /// Forgets the revocations that have lapsed. Revoking does so too.
+    /// Removes the expired revocations, as revoking does, too.
     pub fn forget_until(&mut self, now: UnixSeconds) {
         self.ids.forget_until(now);
         self.tokens.forget_until(now);

@@ -1,6 +1,6 @@
 //! Ids that a client may read: exact ids and prefixes.
 //!
-//! Owns the meaning of `*`. Must never know where a scope comes from.
+//! Owns the meaning of `*`.
 
 use core::fmt;
 
@@ -9,8 +9,8 @@ pub const ENTRIES_MAX: usize = 1024;
 
 /// Set of ids: exact ids, and all ids that begin with one of some prefixes.
 ///
-/// An entry that ends in `*` is a prefix, so `*` alone stands for all ids; anywhere else `*` is
-/// a character as others. Immutable, and looked up in logarithmic time.
+/// An entry that ends in `*` is a prefix, so `*` alone means all ids. Elsewhere `*` is an ordinary
+/// character. Immutable; a look-up takes logarithmic time.
 ///
 /// ```
 /// use auth::Scope;
@@ -30,12 +30,12 @@ pub struct Scope {
     prefixes: Box<[Box<str>]>,
 }
 
-/// More entries than [`ENTRIES_MAX`].
+/// Error of a scope with more than [`ENTRIES_MAX`] entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooManyEntries;
 
 impl Scope {
-    /// Makes a scope of entries, each an id or a prefix with `*` at its end.
+    /// Returns the scope of these entries, each an id or a prefix followed by `*`.
     ///
     /// # Errors
     ///
@@ -55,7 +55,7 @@ impl Scope {
         Ok(Self::of_parts(exact, prefixes))
     }
 
-    /// Makes a scope of exact ids, in which `*` has no meaning.
+    /// Returns the scope of exact ids, in which `*` is an ordinary character.
     pub fn exact<'a>(ids: impl IntoIterator<Item = &'a str>) -> Self {
         Self::of_parts(ids.into_iter().collect(), Vec::new())
     }
@@ -65,7 +65,7 @@ impl Scope {
         Self::of_parts(Vec::new(), vec![""])
     }
 
-    /// Returns this scope and one exact id more.
+    /// Returns this scope with one more exact id.
     #[must_use]
     pub fn with_id(self, id: &str) -> Self {
         if self.allows(id) {

@@ -1,7 +1,7 @@
 //! Tickets: secrets that log in as given ids.
 //!
-//! Owns which ticket is good for which session, and for how long. Must never make a random number
-//! or end a session: both are the caller's.
+//! Owns the validity of tickets and the sessions that use them. The caller provides random numbers
+//! and ends sessions.
 
 mod deadlines;
 mod elsewhere;
@@ -20,8 +20,8 @@ use crate::time::UnixSeconds;
 use deadlines::Deadlines;
 pub use elsewhere::ELSEWHERE_SECONDS;
 
-/// Most tickets at a time, over all ids: about 300 bytes each. Issuing one beyond that is refused,
-/// as each of the others was promised to a client.
+/// Most tickets at a time, of about 300 bytes each. Issuing another one is refused, because each of
+/// them was promised to a client.
 pub const TICKETS_MAX: usize = 1 << 20;
 
 /// Most ids of one ticket: as many as a session may have.
@@ -30,21 +30,21 @@ pub const TICKET_IDS_MAX: usize = 128;
 /// Longest time until the first use, in seconds: an hour.
 pub const TICKET_TTL_SECONDS_MAX: u64 = 3600;
 
-/// Time after the end of its session for which a ticket is good for a reconnect, in seconds.
+/// Time after the end of its session for which a ticket is valid for a reconnect, in seconds.
 pub const RECONNECT_SECONDS: u64 = 120;
 
 /// Length of a ticket as text.
 const TEXT_BYTES: usize = 22;
 
-/// Tickets that were issued. A ticket is first used within its ttl. Then it is bound to the session
-/// that it opened: good while that lives, and [`RECONNECT_SECONDS`] after its end.
+/// Issued tickets. A ticket must be used first within its ttl. Then it is bound to the session that
+/// it opened: it is valid while that session lives, and for [`RECONNECT_SECONDS`] after its end.
 ///
-/// A client reconnects with the same ticket, perhaps before the server has noticed the end of the
-/// connection before. So a ticket that is used while its session lives goes over to the new
-/// session, and the caller ends the old one: a ticket is never good for two sessions at a time.
+/// A client reconnects with the same ticket, perhaps before the server has noticed that the last
+/// connection has ended. So a ticket that is used while its session lives moves to the new session,
+/// and the caller ends the old one: a ticket never has two sessions at a time.
 ///
-/// Secrets are kept as hashes. So the time of a look-up tells nothing about them, and nothing that
-/// is kept can log in.
+/// Secrets are kept as hashes, so that the time of a look-up reveals nothing about them, and stored
+/// data cannot be used to log in.
 #[derive(Debug)]
 pub struct Tickets {
     by_hash: HashMap<Hash, u32>,
@@ -54,11 +54,12 @@ pub struct Tickets {
     max: usize,
 }
 
-/// SHA-256 of the secret of a ticket. It names the ticket to other nodes and cannot log in.
+/// SHA-256 of the secret of a ticket, which identifies it to other nodes and cannot be used to log
+/// in.
 pub type Hash = [u8; 32];
 
-/// Name of a ticket within [`Tickets`], which is no secret. It stays good when the ticket is gone,
-/// and then names nothing.
+/// Handle of a ticket within [`Tickets`], which is not secret. When the ticket is gone, it refers
+/// to none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TicketKey {
     index: u32,
@@ -69,7 +70,7 @@ pub struct TicketKey {
 #[derive(Debug)]
 struct Slot {
     generation: u32,
-    /// Whether the deadlines hold an entry for it: one at most, so that they are bounded too.
+    /// Whether it has an entry in the deadlines. It has one at most, so that they are bounded.
     scheduled: bool,
     ticket: Option<Ticket>,
 }
@@ -85,7 +86,7 @@ struct Ticket {
 /// Session of another node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holder {
-    /// The node, by a number that is not its own after a restart.
+    /// The incarnation of the node.
     pub node: u64,
     /// The session, by its name on that node.
     pub session: u64,
@@ -93,19 +94,19 @@ pub struct Holder {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Not in use: issued, or its session has ended. Good until then.
+    /// Not in use: issued, or its session has ended. Valid until this time.
     Waiting(UnixSeconds),
     /// In use by this session.
     Bound {
         session: u64,
-        /// Whether other nodes know, if there are any.
+        /// Whether all nodes of the cluster have read that, if there is one.
         is_announced: bool,
     },
-    /// In use by this session of another node. Forgotten then.
+    /// In use by a session of another node. Forgotten at this time.
     Elsewhere { holder: Holder, until: UnixSeconds },
 }
 
-/// What a ticket was good for.
+/// Result of using a ticket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redeemed {
     /// The ticket, for [`Tickets::release`] when the session ends.
@@ -129,7 +130,7 @@ pub enum TicketError {
     Ids,
     /// A ttl of zero or of more than [`TICKET_TTL_SECONDS_MAX`].
     Ttl,
-    /// The ticket was never issued, or is no longer good.
+    /// The ticket was never issued, or is no longer valid.
     Unknown,
 }
 
@@ -140,7 +141,7 @@ impl Default for Tickets {
 }
 
 impl Tickets {
-    /// Makes an empty set of at most `max` tickets.
+    /// Returns an empty set for at most `max` tickets.
     pub fn with_max(max: usize) -> Self {
         Self {
             by_hash: HashMap::new(),
@@ -179,7 +180,7 @@ impl Tickets {
         Ok(text(&secret))
     }
 
-    /// Adds a ticket that is not there yet, unless there are too many.
+    /// Adds a new ticket, unless there are too many.
     fn add(&mut self, ticket: Ticket, now: UnixSeconds) -> Result<(), TicketError> {
         if ticket.ids.is_empty() || ticket.ids.len() > TICKET_IDS_MAX {
             return Err(TicketError::Ids);
@@ -197,7 +198,7 @@ impl Tickets {
         Ok(())
     }
 
-    /// Returns what a ticket is good for, and does not use it.
+    /// Returns the ids of a ticket without using it.
     ///
     /// # Errors
     ///
@@ -271,7 +272,8 @@ impl Tickets {
         Some(hash)
     }
 
-    /// Takes a ticket back: it opens no session any more. Its session, if it has one, goes on.
+    /// Revokes a ticket, so that it opens no further session. Its session, if it has one,
+    /// continues.
     pub fn revoke(&mut self, ticket: TicketKey) {
         let slot = self.slots.get(ticket.index as usize);
         if slot.is_some_and(|slot| slot.generation == ticket.generation) {
@@ -279,7 +281,7 @@ impl Tickets {
         }
     }
 
-    /// Returns the number of tickets that are good or in use.
+    /// Returns the number of tickets that are valid or in use.
     pub fn len(&self) -> usize {
         self.by_hash.len()
     }
@@ -289,15 +291,14 @@ impl Tickets {
         self.by_hash.is_empty()
     }
 
-    /// Forgets the tickets that are no longer good. All operations do so too, in amortised constant
-    /// time.
+    /// Removes the expired tickets. All operations do that, too, in amortised constant time.
     pub fn forget_until(&mut self, now: UnixSeconds) {
         while let Some(index) = self.deadlines.pop(now) {
             let slot = &mut self.slots[index as usize];
             slot.scheduled = false;
             match slot.ticket.as_ref().map(|ticket| ticket.state.until()) {
                 Some(Some(until)) if until <= now => self.remove(index),
-                // It was used since, and released again.
+                // It was used and released since.
                 Some(Some(until)) => self.schedule(index, until, now),
                 Some(None) => {}
                 None => self.free.push(index),
@@ -319,7 +320,7 @@ impl Tickets {
         (self.slots.len() - 1) as u32
     }
 
-    /// Asks to be reminded of a ticket, unless that is under way.
+    /// Adds a ticket to the deadlines, unless it has an entry there.
     fn schedule(&mut self, index: u32, until: UnixSeconds, now: UnixSeconds) {
         let slot = &mut self.slots[index as usize];
         if !slot.scheduled {
@@ -334,7 +335,7 @@ impl Tickets {
             return;
         };
         slot.generation = slot.generation.wrapping_add(1);
-        // A slot whose reminder is under way becomes free when that comes.
+        // A slot with an entry in the deadlines becomes free when that is due.
         if !slot.scheduled {
             self.free.push(index);
         }
@@ -343,7 +344,8 @@ impl Tickets {
 }
 
 impl State {
-    /// Returns when the ticket is forgotten; `None` while its session lives here.
+    /// Returns the time at which the ticket is forgotten; `None` while its session lives on this
+    /// node.
     const fn until(self) -> Option<UnixSeconds> {
         match self {
             Self::Waiting(until) | Self::Elsewhere { until, .. } => Some(until),
@@ -353,8 +355,7 @@ impl State {
 }
 
 impl Redeemed {
-    /// Returns the identity of the client: it may read the ids of the ticket, and is none of them
-    /// in particular.
+    /// Returns the identity of the client: it may read the ids of the ticket, and has no subject.
     pub fn identity(&self) -> Identity {
         Identity {
             subject: None,
@@ -367,7 +368,7 @@ impl Redeemed {
     }
 }
 
-/// Returns the secret that a text spells, if it is 128 bits in base64url.
+/// Parses a secret: 128 bits in base64url.
 fn secret(text: &str) -> Option<[u8; 16]> {
     if text.len() != TEXT_BYTES {
         return None;

@@ -17,7 +17,7 @@ fn error(token: &str) -> TokenError {
     error
 }
 
-/// A token whose header claims `alg`, signed with a key that nobody asks for.
+/// Returns a token whose header claims `alg`, signed with a key that nobody asks for.
 fn unsigned(alg: &str, signature: &str) -> String {
     let header = json!({"alg": alg, "typ": "JWT"}).to_string();
     format!(

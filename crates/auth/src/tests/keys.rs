@@ -14,7 +14,7 @@ fn pem_error(document: &str) -> KeyError {
     KeySet::from_pem(document.as_bytes()).expect_err(document)
 }
 
-/// A JWK with some members replaced; null removes one.
+/// Returns a JWK with some members replaced; null removes one.
 fn jwk_with(algorithm: Algorithm, more: Value) -> Value {
     let mut jwk = trusted(algorithm).jwk("1");
     let Value::Object(more) = more else {

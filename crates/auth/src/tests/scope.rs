@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use crate::Scope;
 use crate::scope::{ENTRIES_MAX, TooManyEntries};
 
-/// What an entry means, entry by entry.
+/// Returns what an entry means, entry by entry.
 fn model(entries: &[String], id: &str) -> bool {
     entries.iter().any(|entry| match entry.strip_suffix('*') {
         Some(prefix) => id.as_bytes().starts_with(prefix.as_bytes()),

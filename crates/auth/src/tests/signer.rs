@@ -113,7 +113,7 @@ impl Signer {
         }
     }
 
-    /// The public key in PEM.
+    /// Returns the public key in PEM.
     pub(super) fn pem(&self) -> String {
         let der = match self {
             Self::Secret(_) => unreachable!("a secret has no public key"),
@@ -124,7 +124,7 @@ impl Signer {
         armoured("PUBLIC KEY", &der)
     }
 
-    /// The public key, or the secret, as a JWK.
+    /// Returns the public key, or the secret, as a JWK.
     pub(super) fn jwk(&self, kid: &str) -> Value {
         match self {
             Self::Secret(secret) => json!({"kty": "oct", "kid": kid, "k": base64url(secret)}),
@@ -145,7 +145,7 @@ impl Signer {
         }
     }
 
-    /// The key as a file of it would be read.
+    /// Returns the key as a file of it would be read.
     pub(super) fn keys(&self) -> KeySet {
         match self {
             Self::Secret(secret) => KeySet::from_secret(secret).unwrap(),
@@ -175,7 +175,7 @@ pub(super) fn jwks(keys: &[Value]) -> KeySet {
     KeySet::from_jwks(document.as_bytes()).unwrap()
 }
 
-/// The policy that trusts all keys of the trusted issuer, each in a file of its own.
+/// Returns the policy that trusts all keys of the trusted issuer, each in a file of its own.
 pub(super) fn policy() -> Policy {
     policy_with(PolicySettings::default())
 }
@@ -204,7 +204,7 @@ pub(super) fn claims_with(more: Value) -> Value {
     claims
 }
 
-/// What a policy says of claims that the trusted issuer has signed.
+/// Returns what a policy says of claims that the trusted issuer has signed.
 pub(super) fn verify(policy: &Policy, claims: &Value) -> Result<Identity, TokenError> {
     policy.verify(&trusted(Algorithm::EdDsa).token(claims), NOW)
 }

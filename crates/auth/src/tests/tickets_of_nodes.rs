@@ -19,7 +19,7 @@ fn ids() -> Arc<[Box<str>]> {
     [Box::from("alice")].into()
 }
 
-/// A node with the ticket.
+/// Returns a node with the ticket.
 fn node() -> Tickets {
     let mut tickets = Tickets::default();
     let until = NOW.plus(TTL);

@@ -135,7 +135,7 @@ fn decoding_key(signer: &Signer) -> (DecodingKey, jsonwebtoken::Algorithm) {
     }
 }
 
-/// What the other implementation says of a token.
+/// Returns what the other implementation says of a token.
 fn other_verdict(signer: &Signer, token: &str) -> Option<Value> {
     let (key, algorithm) = decoding_key(signer);
     let mut validation = Validation::new(algorithm);
