@@ -96,7 +96,7 @@ fn memory(keep_rustls: bool) -> Outcome<()> {
     Ok(())
 }
 
-/// The time to seal an event for each of many connections in random order.
+/// Returns the time to seal an event for each of many connections in random order.
 fn events(name: &str, suite: CipherSuite, keep_rustls: bool) -> Outcome<()> {
     let config = server(Options { keep_rustls })?;
     let client = client(Some(suite), false, false)?;
@@ -216,7 +216,8 @@ fn handshake<S>(
     Ok((server, spent))
 }
 
-/// The first handshake of a client cannot resume one.
+/// Checks whether a session was resumed when it may be. The first handshake of a client cannot
+/// resume one.
 fn check(may: bool, did: bool) -> Outcome<()> {
     if did && !may {
         return Err("a session was resumed".into());
@@ -336,7 +337,7 @@ fn resident() -> Outcome<usize> {
     Ok(kib.ok_or("no VmRSS")?.parse::<usize>()? * 1024)
 }
 
-/// The numbers below `count` in an order that the processor's caches do not foresee.
+/// Returns the numbers below `count` in an order that the processor's caches do not foresee.
 fn shuffled(count: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     let mut state: u64 = 0x9e37_79b9_7f4a_7c15;

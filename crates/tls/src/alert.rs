@@ -23,7 +23,7 @@ pub(crate) enum Alert {
 }
 
 impl Alert {
-    /// The body of the alert's record.
+    /// Returns the body of the alert's record.
     pub(crate) const fn body(self) -> [u8; 2] {
         match self {
             Self::CloseNotify | Self::UserCanceled => [WARNING, self as u8],

@@ -15,17 +15,17 @@ use webpki::{EndEntityCert, KeyUsage};
 
 pub use error::CertificateError;
 
-/// The text of a PEM file, and the name for it in errors. The caller reads files.
+/// The text of a PEM file, and its name for errors. The caller reads the file.
 #[derive(Clone, Copy)]
 pub struct PemFile<'a> {
-    /// Usually a path.
+    /// Name of the file, usually its path.
     pub name: &'a str,
-    /// What is in the file.
+    /// Content of the file.
     pub text: &'a [u8],
 }
 
 impl fmt::Debug for PemFile<'_> {
-    /// The text may hold a private key.
+    /// Hides the text, because it may contain a private key.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_tuple("PemFile").field(&self.name).finish()
     }
@@ -40,12 +40,13 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// Reads a certificate, followed by those of its issuers, and the key of the first. `now` must
-    /// be in its period of validity. Both may be in one file, which is then passed twice.
+    /// Parses a certificate, which is followed by those of its issuers, and its private key. Both
+    /// may be in one file, which is then passed twice.
     ///
     /// # Errors
     ///
-    /// What is wrong with which file, and what to do.
+    /// When a file is malformed, the key does not belong to the certificate, or `now` is not in the
+    /// certificate's period of validity.
     pub fn from_pem(
         chain: PemFile<'_>,
         key: PemFile<'_>,
@@ -57,7 +58,7 @@ impl Certificate {
             file: chain.name.to_owned(),
             reason,
         };
-        // `read_chain` returns no empty chain.
+        // The chain that `read_chain` returns is not empty.
         let first = certificates
             .first()
             .cloned()
@@ -85,12 +86,12 @@ impl Certificate {
         })
     }
 
-    /// DNS names that the certificate is for. A wildcard begins with `*.`.
+    /// Returns the DNS names of the certificate. A wildcard begins with `*.`.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// The last second of its validity.
+    /// Returns the last second of its validity.
     pub fn expires(&self) -> UnixTime {
         self.expires
     }
@@ -154,7 +155,7 @@ fn read_key(file: PemFile<'_>, chain: PemFile<'_>) -> Result<Key, CertificateErr
     })
 }
 
-/// Whether a key is protected by a password, in PKCS #8 or in the older form.
+/// Returns whether a key is protected by a password, in PKCS #8 or in the older form.
 fn is_encrypted(text: &[u8]) -> bool {
     [
         &b"BEGIN ENCRYPTED PRIVATE KEY"[..],
@@ -164,13 +165,13 @@ fn is_encrypted(text: &[u8]) -> bool {
     .any(|mark| text.windows(mark.len()).any(|bytes| bytes == *mark))
 }
 
-/// What a file has instead of what it should have.
+/// Describes the content of a file that is not as expected.
 fn found(text: &[u8]) -> String {
     const BEGIN: &str = "-----BEGIN ";
     if text.is_empty() {
         return "the file is empty".to_owned();
     }
-    // ASN.1 sequences begin so.
+    // The tag of an ASN.1 sequence, so it is probably DER.
     if text[0] == 0x30 {
         return "the file is in DER, not in PEM".to_owned();
     }

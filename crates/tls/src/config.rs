@@ -1,4 +1,4 @@
-//! What all connections of a listener share.
+//! Configuration that all connections of a listener share.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use crate::resolver::Resolver;
 use crate::tickets::ClockedTickets;
 use crate::{Certificate, TicketKeys, TlsError};
 
-/// The one application protocol (RFC 7301). Clients that offer others only are refused; clients
-/// that offer none are served.
+/// The application protocol (RFC 7301). Clients that offer only others are refused; clients that
+/// offer none are served.
 const PROTOCOL: &[u8] = b"http/1.1";
 
-/// Session tickets after a handshake of TLS 1.3. A client has one stream, and uses up one ticket
-/// when that reconnects; the second is for an attempt that fails halfway.
+/// Number of session tickets after a handshake of TLS 1.3. A client uses one ticket when it
+/// reconnects its stream. The second one is for an attempt that fails.
 const TICKETS: usize = 2;
 
-/// What an operator may choose.
+/// Options of the operator.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// Leaves the records of TLS 1.3 to `rustls` too.
+    /// Whether `rustls` also protects the records of TLS 1.3.
     pub keep_rustls: bool,
 }
 
@@ -43,8 +43,8 @@ struct Shared {
 }
 
 impl ServerConfig {
-    /// A configuration. The first certificate is for clients that ask for no name, or an unknown
-    /// one.
+    /// Returns a configuration. The first certificate is for clients that ask for no name, or an
+    /// unknown one.
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ impl ServerConfig {
         template.session_storage = Arc::new(NoServerSessionStorage {});
         template.send_tls13_tickets = TICKETS;
         template.max_early_data_size = 0;
-        // Scanners want the server to choose the cipher, not the weakest taste of a client.
+        // The server chooses the cipher, as security scanners require.
         template.ignore_client_order = true;
         template.enable_secret_extraction = !options.keep_rustls;
         Ok(Self(Arc::new(Shared {
@@ -74,9 +74,9 @@ impl ServerConfig {
         })))
     }
 
-    /// The same for connections that `rustls` serves from their beginning to their end, by its own
-    /// interface: certificates, versions, protocol and keys of session tickets. Secrets stay in
-    /// `rustls`. `clock` decides on session tickets.
+    /// Returns the same for connections that `rustls` serves from their beginning to their end, by
+    /// its own interface: certificates, versions, protocol and keys of session tickets. Secrets
+    /// stay in `rustls`. `clock` decides on session tickets.
     pub fn to_rustls(&self, clock: Arc<dyn TimeProvider>) -> Arc<rustls::ServerConfig> {
         let mut config = self.template();
         config.ticketer = Arc::new(ClockedTickets::new(&self.0.tickets, Arc::clone(&clock)));
@@ -85,7 +85,7 @@ impl ServerConfig {
         Arc::new(config)
     }
 
-    /// A copy for one connection.
+    /// Returns a copy for one connection.
     pub(crate) fn template(&self) -> rustls::ServerConfig {
         self.0.template.clone()
     }
@@ -95,7 +95,7 @@ impl ServerConfig {
         &self.0.tickets
     }
 
-    /// What the operator chose.
+    /// Returns the options.
     pub(crate) fn options(&self) -> Options {
         self.0.options
     }
@@ -128,7 +128,7 @@ const PREFERRED: [CipherSuite; 3] = [
     CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
 ];
 
-/// No time: the template makes no connection before it got one.
+/// A clock without a time, for the template, with which no connection is made.
 #[derive(Debug)]
 struct NoTime;
 

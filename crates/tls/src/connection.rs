@@ -12,9 +12,9 @@ use crate::{ServerConfig, TlsError};
 
 /// The server's side of a connection. The caller owns the socket.
 ///
-/// Made when [`hello::inspect`](crate::hello::inspect) has found a whole ClientHello. What
-/// [`receive`](Self::receive) and [`seal`](Self::seal) append must be sent in the order of the
-/// calls. After an error the caller sends what is in `reply` and closes the socket.
+/// To be created when [`hello::inspect`](crate::hello::inspect) has found a whole ClientHello. The
+/// bytes that [`receive`](Self::receive) and [`seal`](Self::seal) append must be sent in the order
+/// of the calls. After an error the caller sends the bytes in `reply` and closes the socket.
 pub struct Connection(pub(crate) State);
 
 /// Stages of a connection.
@@ -26,12 +26,12 @@ pub(crate) enum State {
     Handshake(Box<Handshake>),
     Established(Established),
     Kept(Box<Kept>),
-    /// It failed. Nothing more is received or sealed.
+    /// The connection has failed. Nothing more is received or sealed.
     Ended,
 }
 
-/// Bytes of an established connection of TLS 1.3: keys of two directions, and record numbers. It
-/// has nothing on the heap, so that what a handshake has allocated leaves no holes between idle
+/// Bytes of an established connection of TLS 1.3: keys and record numbers of both directions.
+/// Nothing of it is on the heap, so that freed memory of handshakes leaves no holes between idle
 /// connections.
 pub const CONNECTION_BYTES: usize = size_of::<State>();
 
@@ -42,10 +42,10 @@ const _: () = assert!(size_of::<Option<Connection>>() == CONNECTION_BYTES);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Received {
-    /// It may.
+    /// The peer may send more.
     Open,
-    /// It sent `close_notify`, and no content comes after it. An end of the socket without this may
-    /// be the work of a third party.
+    /// The peer has sent `close_notify`, after which no content follows. If the socket ends without
+    /// it, a third party may have cut the connection.
     Closed,
 }
 
@@ -59,7 +59,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// The version in metrics and logs.
+    /// Returns the version in metrics and logs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tls12 => "1.2",
@@ -68,19 +68,20 @@ impl Version {
     }
 }
 
-/// What a handshake has come to.
+/// Result of a handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Negotiated {
     /// The version.
     pub version: Version,
     /// Whether a session was resumed.
     pub resumed: bool,
-    /// Whether this crate protects the records, and not `rustls`.
+    /// Whether this crate protects the records, instead of `rustls`.
     pub own_records: bool,
 }
 
 impl Connection {
-    /// A connection of which nothing has been received. `now` decides on session tickets.
+    /// Returns a connection that has received nothing yet. `now` decides whether session tickets
+    /// are valid.
     ///
     /// # Errors
     ///
@@ -90,12 +91,12 @@ impl Connection {
         Ok(Self(State::Handshake(Box::new(handshake))))
     }
 
-    /// Takes all of `ciphertext`, which may end anywhere. Content is appended to `plaintext`,
-    /// messages of the handshake and alerts to `reply`.
+    /// Processes all of `ciphertext`, which may end anywhere in a record. Appends content to
+    /// `plaintext`, and handshake messages and alerts to `reply`.
     ///
     /// # Errors
     ///
-    /// What ends the connection; `reply` then has the alert to send.
+    /// When the connection has failed. Then `reply` has the alert to send.
     pub fn receive(
         &mut self,
         ciphertext: &[u8],
@@ -146,8 +147,8 @@ impl Connection {
         }
     }
 
-    /// Appends `close_notify`, so that the peer can tell the end from a connection that was cut.
-    /// Once, and only after the handshake.
+    /// Appends `close_notify`, by which the peer can tell the end from a cut connection. Does
+    /// nothing the second time and before the end of the handshake.
     pub fn close_notify(&mut self, out: &mut Vec<u8>) {
         match &mut self.0 {
             State::Established(it) => it.close_notify(out),
@@ -156,12 +157,12 @@ impl Connection {
         }
     }
 
-    /// Whether the handshake is under way.
+    /// Returns whether the handshake is under way.
     pub fn is_handshaking(&self) -> bool {
         matches!(&self.0, State::Handshake(_))
     }
 
-    /// What the handshake has come to, once it is done.
+    /// Returns the result of the handshake; `None` before its end.
     pub fn negotiated(&self) -> Option<Negotiated> {
         match &self.0 {
             State::Established(it) => Some(Negotiated {
@@ -181,13 +182,13 @@ impl Connection {
         }
     }
 
-    /// Bytes received that wait for the end of their record, so that callers can bound them. A
-    /// connection has at most 18,437.
+    /// Returns the number of received bytes that wait for the end of their record: at most 18,437.
+    /// Callers bound their sum.
     pub fn buffered(&self) -> usize {
         match &self.0 {
             State::Handshake(it) => it.buffered(),
             State::Established(it) => it.buffered(),
-            // `rustls` does not say.
+            // `rustls` does not report them.
             State::Kept(_) | State::Ended => 0,
         }
     }

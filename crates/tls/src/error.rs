@@ -1,33 +1,33 @@
-//! What ends a connection.
+//! Errors that end a connection.
 
 use std::fmt;
 
 use rustls::Error;
 
-/// Why a connection has ended. The caller sends what is in `reply`, and closes the socket.
+/// Reason why a connection has failed. The caller sends the bytes in `reply` and closes the socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsError {
-    /// The peer sent a fatal alert, whose number this is (RFC 8446, section 6). A client that does
-    /// not trust the certificate does this.
+    /// The peer sent a fatal alert with this number (RFC 8446, section 6), for example because it
+    /// does not trust the certificate.
     Alert(u8),
     /// Client and server have no version, cipher suite, group or application protocol in common.
     Incompatible,
-    /// What the peer sent does not follow the protocol.
+    /// The peer violates the protocol.
     Malformed,
-    /// A record failed its authentication: it was changed on its way, or is out of order.
+    /// A record is not authentic: it was changed on its way, or is out of order.
     BadRecord,
-    /// What the peer sent exceeds a bound.
+    /// The peer exceeds a bound.
     TooLarge,
-    /// The connection had ended before.
+    /// The connection has ended already.
     Ended,
-    /// Data cannot be sealed while the handshake is under way.
+    /// Data cannot be sealed before the end of the handshake.
     Handshaking,
     /// The cryptographic library failed.
     Internal,
 }
 
 impl TlsError {
-    /// The word for this in metrics and logs.
+    /// Returns the name of the error in metrics and logs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Alert(_) => "alert",

@@ -69,7 +69,7 @@ impl Said {
 }
 
 impl Established {
-    /// The record layer over these keys.
+    /// Returns the record layer over these keys.
     pub(crate) fn new(
         suite: Suite,
         send: TrafficKeys,
@@ -92,13 +92,13 @@ impl Established {
         }
     }
 
-    /// Whether the keys of both directions follow from their secrets.
+    /// Returns whether the keys of both directions follow from their secrets.
     #[cfg(test)]
     pub(crate) fn has_derived_keys(&self) -> bool {
         self.send.are_derived(self.suite) && self.receive.are_derived(self.suite)
     }
 
-    /// Whether the handshake resumed an earlier session.
+    /// Returns whether the handshake resumed an earlier session.
     pub(crate) fn resumed(&self) -> bool {
         self.said.is(Said::RESUMED)
     }

@@ -1,7 +1,7 @@
-//! Handshakes by `rustls`, and the hand-over of their secrets.
+//! Handshakes with `rustls`, and the export of their secrets.
 //!
-//! `rustls` gets one record at a time. So nothing of what follows the client's last message is in
-//! its buffers when the handshake is done: the record layer that takes over gets all of it.
+//! `rustls` gets one record at a time. So when the handshake is done, its buffers have no bytes
+//! after the client's last message, and the record layer that takes over gets all of them.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,8 +19,8 @@ use crate::record::{CIPHERTEXT_12_BYTES_MAX, Oversized, Partial};
 use crate::traffic::{Suite, TrafficKeys};
 use crate::{ServerConfig, TicketKeys, TlsError};
 
-/// Bytes that a client may send until the handshake is done: two ClientHellos, as a
-/// HelloRetryRequest makes it send another, and the short messages at the end.
+/// Most bytes of a client until the handshake is done: two ClientHellos, because a
+/// HelloRetryRequest makes it send a second one, and the short messages at the end.
 const HANDSHAKE_BYTES_MAX: usize = 2 * crate::hello::HELLO_BYTES_MAX + (4 << 10);
 
 /// A handshake under way.
@@ -34,7 +34,7 @@ pub(crate) struct Handshake {
 }
 
 impl Handshake {
-    /// A handshake that has not begun. `now` is when it does.
+    /// Returns a handshake that begins at `now`.
     ///
     /// # Errors
     ///
@@ -61,7 +61,7 @@ impl Handshake {
         })
     }
 
-    /// Whether messages of the client are missing.
+    /// Returns whether the handshake needs further messages of the client.
     pub(crate) fn is_under_way(&self) -> bool {
         self.rustls.is_handshaking()
     }
@@ -71,18 +71,19 @@ impl Handshake {
         self.partial.len()
     }
 
-    /// Takes records off `ciphertext` until the handshake is done, or they are used up. Answers are
-    /// appended to `reply`.
+    /// Processes records of `ciphertext` until the handshake is done or there is none left. Appends
+    /// answers to `reply`.
     ///
     /// # Errors
     ///
-    /// What ends the connection; `reply` then has the alert to send.
+    /// When the connection has failed. Then `reply` has the alert to send.
     pub(crate) fn receive(
         &mut self,
         ciphertext: &mut &[u8],
         reply: &mut Vec<u8>,
     ) -> Result<(), TlsError> {
-        // There is none before the end of the handshake, as no early data is accepted.
+        // There is no plaintext before the end of the handshake, because early data is not
+        // accepted.
         let mut plaintext = Vec::new();
         while self.is_under_way() {
             let record = match self.partial.next(ciphertext, CIPHERTEXT_12_BYTES_MAX) {
@@ -102,7 +103,7 @@ impl Handshake {
         Ok(())
     }
 
-    /// Hands a handshake that is done over to what protects the records.
+    /// Turns a handshake that is done into the state that protects records.
     ///
     /// # Errors
     ///
@@ -123,8 +124,8 @@ impl Handshake {
     }
 }
 
-/// The keys of one direction. `rustls` gives key, initialization vector and record number, and logs
-/// the secret that they follow from, which only a later `KeyUpdate` needs.
+/// Returns the keys of one direction. `rustls` gives key, initialization vector and record number,
+/// and logs the secret that they follow from, which only a later `KeyUpdate` needs.
 fn traffic_keys(
     secret: &[u8],
     (sequence, extracted): (u64, ConnectionTrafficSecrets),
@@ -148,7 +149,7 @@ struct Secrets {
     server: Zeroizing<Vec<u8>>,
 }
 
-/// What `rustls` asks of this crate during a handshake: the time, tickets, and where secrets go.
+/// Callbacks of `rustls` during a handshake: the time, session tickets, and the log of secrets.
 pub(crate) struct Hooks {
     now: UnixTime,
     tickets: TicketKeys,

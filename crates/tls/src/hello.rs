@@ -128,7 +128,7 @@ fn check_header(header: &[u8]) -> Result<(), HelloError> {
     Ok(())
 }
 
-/// Whether the bytes begin like the method of a request.
+/// Returns whether the bytes begin like the method of a request.
 fn looks_like_http(received: &[u8]) -> bool {
     const METHODS: [&[u8]; 7] = [
         b"GET ",

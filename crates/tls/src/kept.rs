@@ -1,5 +1,5 @@
-//! Connections that stay with `rustls`: every one during its handshake, later those of TLS 1.2, and
-//! of TLS 1.3 where the operator wants it.
+//! Connections whose records `rustls` protects: all during the handshake, afterwards those of TLS
+//! 1.2, and of TLS 1.3 if that is configured.
 
 use std::io::{IoSlice, Read, Write};
 
@@ -12,7 +12,7 @@ use crate::connection::Received;
 /// A connection of `rustls`.
 pub(crate) struct Kept {
     rustls: ServerConnection,
-    /// The server sent `close_notify`.
+    /// Whether the server has sent `close_notify`.
     closed: bool,
 }
 
@@ -36,21 +36,21 @@ impl Kept {
         self.rustls.handshake_kind()
     }
 
-    /// The secrets of a connection whose handshake is done.
+    /// Returns the secrets of a connection whose handshake is done.
     ///
     /// # Errors
     ///
-    /// When it is not, or bytes wait to be sent.
+    /// When the handshake is not done, or bytes wait to be sent.
     pub(crate) fn into_secrets(self) -> Result<ExtractedSecrets, TlsError> {
         Ok(self.rustls.dangerous_extract_secrets()?)
     }
 
-    /// Takes all of `ciphertext`. Content is appended to `plaintext`, answers and alerts to
+    /// Processes all of `ciphertext`. Appends content to `plaintext`, and answers and alerts to
     /// `reply`.
     ///
     /// # Errors
     ///
-    /// What ends the connection; `reply` then has the alert to send.
+    /// When the connection has failed. Then `reply` has the alert to send.
     pub(crate) fn receive(
         &mut self,
         mut ciphertext: &[u8],
@@ -68,7 +68,7 @@ impl Kept {
         plaintext: &mut Vec<u8>,
     ) -> Result<Received, TlsError> {
         while !ciphertext.is_empty() {
-            // It reads nothing more after `close_notify`, and nothing into a full buffer.
+            // `rustls` reads nothing after `close_notify`, and nothing if its buffer is full.
             let read = self.rustls.read_tls(ciphertext);
             let read = read.map_err(|_| TlsError::TooLarge)?;
             let state = self.rustls.process_new_packets()?;
@@ -101,7 +101,7 @@ impl Kept {
         let mut slices = slices.as_mut_slice();
         let start = out.len();
         while !slices.is_empty() {
-            // As much as its buffer takes, which is then emptied.
+            // Writes as much as the buffer of `rustls` takes, which is then emptied.
             match self.rustls.writer().write_vectored(slices) {
                 Ok(bytes) if bytes > 0 => IoSlice::advance_slices(&mut slices, bytes),
                 _ => {

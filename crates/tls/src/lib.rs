@@ -1,6 +1,6 @@
 //! TLS of a server: ciphertext in, plaintext out, and back.
 //!
-//! `rustls` makes the handshake. After a handshake of TLS 1.3 this crate takes the traffic secrets
+//! `rustls` does the handshake. After a handshake of TLS 1.3 this crate takes the traffic secrets
 //! and protects the records itself, so that an idle connection costs a few hundred bytes; TLS 1.2
 //! stays with `rustls`. All cryptography is that of `aws-lc-rs`. Must never touch a socket, a file
 //! or a clock: bytes, PEM text and the time are arguments.
@@ -20,7 +20,7 @@ mod tickets;
 mod config;
 /// One connection, from the ClientHello to the end.
 mod connection;
-/// Handshakes by `rustls`, and the hand-over of their secrets.
+/// Handshakes with `rustls`, and the export of their secrets.
 mod handshake;
 /// Connections that stay with `rustls`.
 mod kept;

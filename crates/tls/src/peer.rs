@@ -34,7 +34,7 @@ impl Default for Peer {
 }
 
 impl Peer {
-    /// A record whose inner plaintext, with content type and padding, is `inner`.
+    /// Returns a record whose inner plaintext, with content type and padding, is `inner`.
     pub fn record(&mut self, inner: &[u8]) -> Vec<u8> {
         let payload = u16::try_from(inner.len() + TAG_BYTES).expect("a short record");
         let [high, low] = payload.to_be_bytes();

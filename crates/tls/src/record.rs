@@ -27,7 +27,7 @@ pub(crate) const APPLICATION_DATA: u8 = 23;
 /// server a decryption, and the peer nearly nothing.
 pub(crate) const EMPTY_RECORDS_MAX: u8 = 32;
 
-/// The length of the payload, by its header.
+/// Returns the length of the payload, by its header.
 pub(crate) fn payload_bytes(header: &[u8]) -> Option<usize> {
     let length = header.get(3..HEADER_BYTES)?;
     Some(usize::from(u16::from_be_bytes([length[0], length[1]])))
@@ -96,7 +96,7 @@ impl Partial {
     }
 }
 
-/// The length of the record at the beginning of `input`, if all of it is there.
+/// Returns the length of the record at the beginning of `input`, if all of it is there.
 fn whole(input: &[u8], payload_max: usize) -> Result<Option<usize>, Oversized> {
     match payload_bytes(input) {
         Some(payload) if payload > payload_max => Err(Oversized),

@@ -19,7 +19,7 @@ pub(crate) struct Resolver {
 }
 
 impl Resolver {
-    /// The choice among these, of which the first is the default. `None` without any.
+    /// Returns the choice among these, of which the first is the default. `None` without any.
     pub(crate) fn new(certificates: &[Certificate]) -> Option<Self> {
         let first = certificates.first()?;
         let mut by_name: HashMap<String, Vec<Arc<CertifiedKey>>> = HashMap::new();
@@ -35,8 +35,8 @@ impl Resolver {
         Some(Self { default, by_name })
     }
 
-    /// The certificates of a name: its own, those of a wildcard in place of its first label, the
-    /// default.
+    /// Returns the certificates of a name: its own, those of a wildcard in place of its first
+    /// label, the default.
     fn of_name(&self, name: Option<&str>) -> &[Arc<CertifiedKey>] {
         let Some(name) = name.map(str::to_ascii_lowercase) else {
             return &self.default;

@@ -46,7 +46,7 @@ impl TicketKeys {
         Ok(Self(Arc::new(Mutex::new(keys))))
     }
 
-    /// The key that makes tickets now, and the one before it.
+    /// Returns the key that makes tickets now, and the one before it.
     fn at(&self, now: UnixTime) -> Option<(Arc<dyn ProducesTickets>, Previous)> {
         let mut keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         keys.rotate(now.as_secs())?;

@@ -73,7 +73,7 @@ pub(crate) struct TrafficKeys {
 }
 
 impl TrafficKeys {
-    /// The keys of `secret`, and record number 0.
+    /// Returns the keys of `secret`, and record number 0.
     ///
     /// # Errors
     ///
@@ -121,14 +121,14 @@ impl TrafficKeys {
         Ok(keys)
     }
 
-    /// Whether key and initialization vector follow from the secret.
+    /// Returns whether key and initialization vector follow from the secret.
     #[cfg(test)]
     pub(crate) fn are_derived(&self, suite: Suite) -> bool {
         let derived = Self::new(suite, &self.secret[..suite.secret_bytes()]);
         derived.is_ok_and(|derived| derived.key == self.key && derived.iv == self.iv)
     }
 
-    /// Number of the next record.
+    /// Returns the number of the next record.
     pub(crate) fn sequence(&self) -> u64 {
         u64::from_be_bytes(self.sequence)
     }
@@ -154,7 +154,7 @@ impl TrafficKeys {
         Ok(())
     }
 
-    /// The cipher, ready for use. Callers keep it for the records of one call only.
+    /// Returns the cipher, ready for use. Callers keep it for the records of one call only.
     ///
     /// # Errors
     ///
@@ -199,8 +199,8 @@ impl TrafficKeys {
         opened.map_err(|_| Failed)
     }
 
-    /// The nonce of the next record: its number, xored into the initialization vector. No number is
-    /// used twice under a key.
+    /// Returns the nonce of the next record: its number, xored into the initialization vector. No
+    /// number is used twice under a key.
     fn next_nonce(&mut self) -> Result<Nonce, Failed> {
         let mut nonce = self.iv;
         let low = nonce[IV_BYTES - self.sequence.len()..].iter_mut();

@@ -52,7 +52,7 @@ pub fn forwarded(field: &str) -> impl Iterator<Item = Hop> {
     })
 }
 
-/// An address with or without a port; an IPv6 address may stand in brackets.
+/// Returns an address with or without a port; an IPv6 address may stand in brackets.
 fn hop(entry: &str) -> Hop {
     let address = match entry.parse() {
         Ok(address) => Some(address),

@@ -74,8 +74,8 @@ pub fn split_port(authority: &str) -> (&str, Option<u16>) {
     }
 }
 
-/// Whether the name of a header field says that the request came through a proxy: `Forwarded`
-/// (RFC 7239), any `X-Forwarded-…`, `Via` (RFC 9110, section 7.6.3).
+/// Returns whether the name of a header field says that the request came through a proxy:
+/// `Forwarded` (RFC 7239), any `X-Forwarded-…`, `Via` (RFC 9110, section 7.6.3).
 pub fn is_forwarding_field(name: &str) -> bool {
     const PREFIX: &str = "x-forwarded-";
     let prefix = name.as_bytes().get(..PREFIX.len());

@@ -261,7 +261,8 @@ mod tests {
         prop::option::of(both).prop_map(|addresses| Header { addresses })
     }
 
-    /// The verdict when the bytes come one by one: the first that is final, and where it came.
+    /// Returns the verdict when the bytes come one by one: the first that is final, and where it
+    /// came.
     fn piecewise(bytes: &[u8]) -> (usize, Result<Option<(Header, usize)>, HeaderError>) {
         for end in 0..bytes.len() {
             match parse(&bytes[..end]) {

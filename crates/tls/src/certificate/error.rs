@@ -1,11 +1,12 @@
-//! What is wrong with a certificate or its key, as a sentence.
+//! Reasons why a certificate or its key cannot be used.
 
 use std::fmt;
 use std::time::SystemTime;
 
 use rustls::pki_types::UnixTime;
 
-/// What is wrong with which file. The text says what was found, what was needed and what to do.
+/// Reason why a certificate or its key cannot be used. The `Display` form says what was found, what
+/// is needed and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CertificateError {
     /// The file has no certificate.
@@ -125,10 +126,10 @@ impl fmt::Display for CertificateError {
 
 impl std::error::Error for CertificateError {}
 
-/// A time as people write it, in UTC.
+/// Formats a time in UTC.
 fn date(time: UnixTime) -> String {
     let time = SystemTime::UNIX_EPOCH.checked_add(std::time::Duration::from_secs(time.as_secs()));
-    // Beyond the year 9999 there is no such form.
+    // This form has no years beyond 9999.
     time.filter(|it| {
         it.duration_since(SystemTime::UNIX_EPOCH)
             .is_ok_and(|since| since.as_secs() < 253_402_300_800)

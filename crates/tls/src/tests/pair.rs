@@ -50,12 +50,12 @@ pub(super) fn certificate(chain: PemFile<'_>, key: PemFile<'_>) -> Certificate {
     Certificate::from_pem(chain, key, NOW).unwrap()
 }
 
-/// The certificate of `localhost`.
+/// Returns the certificate of `localhost`.
 pub(super) fn localhost() -> Certificate {
     certificate(fixture!("localhost.pem"), fixture!("localhost.key"))
 }
 
-/// A server for `localhost`.
+/// Returns a server for `localhost`.
 pub(super) fn server(options: Options) -> ServerConfig {
     ServerConfig::new(&[localhost()], &TicketKeys::new(NOW).unwrap(), options).unwrap()
 }
@@ -94,7 +94,7 @@ impl Default for Offer {
 }
 
 impl Offer {
-    /// A configuration, which remembers sessions.
+    /// Returns a configuration, which remembers sessions.
     pub(super) fn config(&self) -> Arc<ClientConfig> {
         let mut provider: CryptoProvider = aws_lc_rs::default_provider();
         if let Some(suite) = self.suites {
@@ -142,7 +142,7 @@ impl Client {
         }
     }
 
-    /// What the client has to send.
+    /// Returns what the client has to send.
     pub(super) fn output(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         while self.rustls.wants_write() {
@@ -198,7 +198,7 @@ impl Server {
         self.try_receive(ciphertext).map_err(|(error, _)| error)
     }
 
-    /// The same, with the answer also beside an error.
+    /// Returns the same, with the answer also beside an error.
     pub(super) fn try_receive(
         &mut self,
         ciphertext: &[u8],

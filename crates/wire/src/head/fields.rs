@@ -174,7 +174,7 @@ fn host(value: &[u8]) -> Result<&str, HeadError> {
     }
 }
 
-/// A `Content-Length` (RFC 9110, section 8.6). A list is a repetition, even of one number.
+/// Returns a `Content-Length` (RFC 9110, section 8.6). A list is a repetition, even of one number.
 fn length(value: &[u8]) -> Result<u64, HeadError> {
     let value = value.trim_ascii();
     if value.contains(&b',') {

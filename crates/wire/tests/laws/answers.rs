@@ -7,7 +7,7 @@ use wire::transport::{Framing, Transport};
 
 const DATE: &[u8; 29] = b"Sun, 06 Nov 1994 08:49:37 GMT";
 
-/// A response taken apart: status line, fields, and what follows the blank line.
+/// Returns a response taken apart: status line, fields, and what follows the blank line.
 fn take_apart(bytes: &[u8]) -> (String, Vec<(String, String)>, Vec<u8>) {
     let end = bytes
         .windows(4)

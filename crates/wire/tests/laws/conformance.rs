@@ -5,7 +5,7 @@ use wire::head::{Body, parse};
 use crate::head_splits::assert_same_at_every_split;
 use crate::table;
 
-/// The verdict as the table writes it.
+/// Returns the verdict as the table writes it.
 fn verdict(input: &[u8]) -> String {
     match parse(input) {
         Ok(None) => "more".to_owned(),

@@ -10,7 +10,7 @@ pub(crate) struct Decoded {
 }
 
 impl Decoded {
-    /// The content: all chunks in one.
+    /// Returns the content: all chunks in one.
     pub(crate) fn content(&self) -> Vec<u8> {
         self.chunks.concat()
     }

@@ -142,7 +142,7 @@ fn a_query_value_is_decoded_as_a_form_and_may_be_anything() {
     assert_eq!(query_value(Some("a=%F"), "a"), Err(IdsError::BadPercent));
 }
 
-/// An id that the rules allow.
+/// Returns an id that the rules allow.
 fn id() -> impl Strategy<Value = String> {
     "\\PC{1,40}".prop_filter("an id", |id| {
         id.len() <= ID_BYTES_MAX && !id.chars().any(char::is_control)

@@ -7,7 +7,7 @@ use wire::websocket::{Decoder, FrameError, Limits, Message, Opcode, push_close, 
 
 use crate::oracle_tungstenite as oracle;
 
-/// What a message says, whoever owns its bytes.
+/// Returns what a message says, whoever owns its bytes.
 pub(crate) fn told(message: &Message<'_>) -> String {
     match message {
         Message::Text(text) => format!("text {text}"),
@@ -19,7 +19,8 @@ pub(crate) fn told(message: &Message<'_>) -> String {
     }
 }
 
-/// A frame of a client. `first` is the first byte: the final bit, reserved bits and the opcode.
+/// Returns a frame of a client. `first` is the first byte: the final bit, reserved bits and the
+/// opcode.
 pub(crate) fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
     let mut bytes = vec![first];

@@ -3,7 +3,7 @@
 use wire::head;
 use wire::websocket::{HandshakeError, check};
 
-/// The request of RFC 6455, section 1.3, with one text in it replaced.
+/// Returns the request of RFC 6455, section 1.3, with one text in it replaced.
 fn verdict(from: &str, to: &str) -> Result<String, HandshakeError> {
     let request = "GET /chat HTTP/1.1\r\n\
         Host: server.example.com\r\n\
