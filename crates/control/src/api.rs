@@ -1,6 +1,6 @@
-//! What every handler shares.
+//! State that all handlers share.
 //!
-//! Owned by [`crate::Control`] and by the requests under way; gone with the last of them.
+//! Owned by [`crate::Control`] and by the requests in flight. Lives until the last of them ends.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,7 +23,7 @@ use crate::tokens::LiveTokens;
 /// The state of the control API.
 pub(crate) struct Api<B> {
     pub(crate) backend: B,
-    /// The tokens that requests must carry one of, if any.
+    /// The tokens of which a request needs one, if there are any.
     pub(crate) tokens: LiveTokens,
     pub(crate) event_bytes_max: usize,
     pub(crate) started: Instant,
@@ -32,7 +32,7 @@ pub(crate) struct Api<B> {
     pub(crate) key_sets: JwksMetrics,
     /// Idempotency keys, and the answers to their requests.
     pub(crate) keys: Arc<Keys>,
-    /// Revocations and bans, where there is no cluster.
+    /// Revocations and bans of a server that is not in a cluster.
     pub(crate) own: OwnState,
     /// The log of the cluster, if there is one.
     pub(crate) replicated: Option<Replicated>,
@@ -40,13 +40,13 @@ pub(crate) struct Api<B> {
     pub(crate) webhook: Option<Arc<Webhook>>,
     /// Presence, if the server has it.
     pub(crate) presence: Option<Presence>,
-    /// Room for readers of presence.
+    /// Bound on the readers of presence.
     pub(crate) feeds: Arc<Semaphore>,
-    /// Room for relayed requests.
+    /// Bound on the relayed requests.
     pub(crate) relayed: Arc<Semaphore>,
 }
 
-/// The state as handlers take it.
+/// The state in the form that handlers take.
 pub(crate) type Shared<B> = Arc<Api<B>>;
 
 impl<B: Backend> Api<B> {
@@ -69,7 +69,7 @@ impl<B: Backend> Api<B> {
         }
     }
 
-    /// What the server says of its run.
+    /// Returns what the server says of its run.
     pub(crate) fn run(&self) -> Run {
         let draining = self.backend.is_draining();
         Run::new("serve", self.router().epoch(), self.started, draining)

@@ -1,7 +1,7 @@
-//! What the control API needs of the server behind it.
+//! The interface to the server behind the control API.
 //!
-//! Exists so that the API can be tested over a router without workers. Must never grow what
-//! [`server::Handle`] does not have.
+//! Exists so that the API can be tested with a router without workers. Must never have a function
+//! that [`server::Handle`] does not have.
 
 use std::fmt::Display;
 use std::io;
@@ -19,9 +19,9 @@ use server::{
     EventPublisher, Handle, Post, PresenceCounts, ServerStats, SessionReport, Standing, TicketNews,
 };
 
-/// A server: [`Handle`], or a stand-in.
+/// A server: [`Handle`], or a fake in tests.
 pub(crate) trait Backend: Clone + Send + Sync + 'static {
-    /// The way to its workers.
+    /// Mailboxes of its workers.
     type Mailboxes: Mailboxes + 'static;
 
     fn router(&self) -> &Router<Self::Mailboxes>;
@@ -30,7 +30,7 @@ pub(crate) trait Backend: Clone + Send + Sync + 'static {
     fn online(&self) -> Option<Arc<Online>>;
     /// The nodes of the cluster on which an id is online.
     fn nodes_of(&self, key: Key) -> Vec<NodeName>;
-    /// What presence counts, if it is kept.
+    /// Returns what presence counts, if it is kept.
     fn presence_counts(&self) -> Option<PresenceCounts>;
     fn is_draining(&self) -> bool;
     fn is_paused(&self) -> bool;
@@ -80,11 +80,11 @@ pub(crate) trait Backend: Clone + Send + Sync + 'static {
     fn tickets_of_node_gone(&self, node: u64, now: UnixSeconds);
 }
 
-/// Why a ticket, a revocation, a ban or a hidden id is refused.
+/// Reason why a ticket, a revocation, a ban or a hidden id is refused.
 #[derive(Debug)]
 pub(crate) struct IdentityError {
     pub(crate) sentence: String,
-    /// There are too many, and not: the request is wrong.
+    /// Whether there are too many. Otherwise the request is invalid.
     pub(crate) is_full: bool,
 }
 

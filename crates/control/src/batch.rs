@@ -112,7 +112,7 @@ const fn line_bytes_max(event_bytes_max: usize) -> usize {
     event_bytes_max.saturating_mul(LINE_FACTOR) + LINE_OVERHEAD
 }
 
-/// The answer to a request with a key that wants a receipt for each line.
+/// Returns the answer to a request with a key that wants a receipt for each line.
 fn no_single_receipts() -> Problem {
     Problem::bad(
         "header Idempotency-Key",

@@ -1,6 +1,6 @@
-//! Whole request bodies, up to a limit and within a time.
+//! Request bodies that are read as a whole.
 //!
-//! Must never hold more than the limit, nor wait for a sender that stalls.
+//! Must never hold more than the limit, or wait longer than the time limit.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -15,12 +15,12 @@ use tokio::time::timeout;
 use crate::limits::{BODY_STALL_WAIT, BODY_WAIT, DISCARD_BYTES_MAX};
 use crate::problem::Problem;
 
-/// The next piece of a body; `None` at its end. A broken body is an error once.
+/// Returns the next piece of a body; `None` at its end. An incomplete body gives an error once.
 pub(crate) async fn chunk(body: &mut Body) -> Option<Result<Bytes, axum::Error>> {
     poll_fn(|context| poll_chunk(body, context)).await
 }
 
-/// As [`chunk`], for those who wait for something else as well.
+/// Polls for the result of [`chunk`].
 pub(crate) fn poll_chunk(
     body: &mut Body,
     context: &mut Context<'_>,
@@ -31,7 +31,7 @@ pub(crate) fn poll_chunk(
             Poll::Ready(None) => return Poll::Ready(None),
             Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
             Poll::Ready(Some(Ok(frame))) => {
-                // Trailers say nothing here.
+                // Trailers are ignored.
                 if let Ok(bytes) = frame.into_data() {
                     return Poll::Ready(Some(Ok(bytes)));
                 }
@@ -40,7 +40,7 @@ pub(crate) fn poll_chunk(
     }
 }
 
-/// Awaits a body that is read as a whole, for a limited time.
+/// Awaits a body that is read as a whole, within its time limit.
 pub(crate) async fn within_time<T>(
     body: impl Future<Output = Result<T, Problem>>,
 ) -> Result<T, Problem> {
@@ -73,8 +73,8 @@ pub(crate) async fn prompt_chunk(body: &mut Body) -> Result<Option<Bytes>, Probl
     }
 }
 
-/// Reads an event's content. One that is somewhat too large is read to its end all the same, so
-/// that the client sees the answer and its true size.
+/// Reads the payload of an event. One that is somewhat too large is read to its end nevertheless,
+/// so that the client gets an answer with its size.
 pub(crate) async fn read(
     body: Body,
     headers: &HeaderMap,
@@ -131,7 +131,7 @@ fn too_large(about: &str, length: usize, bytes_max: usize) -> Problem {
     Problem::too_large(event_too_large(about, length, bytes_max))
 }
 
-/// The sentence for an event that is too large.
+/// Returns the error text for an event that is too large.
 pub(crate) fn event_too_large(about: &str, length: usize, bytes_max: usize) -> String {
     format!(
         "the event has {about}{length} bytes, more than the limit of {bytes_max}; publish a \
@@ -139,7 +139,7 @@ pub(crate) fn event_too_large(about: &str, length: usize, bytes_max: usize) -> S
     )
 }
 
-/// The sentence for a body that does not arrive whole.
+/// Returns the error text for an incomplete body.
 pub(crate) fn broken(error: &axum::Error) -> String {
     format!("the transfer was interrupted: {error}")
 }

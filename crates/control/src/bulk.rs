@@ -193,7 +193,7 @@ impl Changes {
         Ok(())
     }
 
-    /// A sentence that says how far the request came.
+    /// Returns a sentence that says how far the request came.
     fn broken_off(&self, line: u64, error: impl Display) -> String {
         let Self {
             changed, unchanged, ..
@@ -233,7 +233,7 @@ impl Edge {
     }
 }
 
-/// The edge of a line; `None` for a comment.
+/// Returns the edge of a line; `None` for a comment.
 fn edge(text: &[u8], format: Format) -> Result<Option<Edge>, String> {
     let json = match format {
         Format::Json => true,

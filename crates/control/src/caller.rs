@@ -42,7 +42,7 @@ enum Kind {
 }
 
 impl Caller {
-    /// The bearer of a token, or a program on this machine.
+    /// Returns the bearer of a token, or a program on this machine.
     pub(crate) fn new(token: Option<Arc<Token>>) -> Self {
         Self(token.map_or(Kind::Local, Kind::Bearer))
     }
@@ -153,7 +153,7 @@ impl Caller {
     }
 }
 
-/// The answer to a caller without a right.
+/// Returns the answer to a caller without a right.
 fn no_right(right: Option<Right>, why: String) -> Problem {
     let challenge = match right {
         None => "Bearer realm=\"encke\", error=\"insufficient_scope\"",

@@ -1,6 +1,6 @@
-//! Changes of the graph, waited for without holding a thread.
+//! Changes of the graph, which are awaited without blocking a thread.
 //!
-//! Must never answer before the graph does: an answer to a change means that it is on disk.
+//! Must never answer before the graph does: an answered change is on disk.
 
 use axum::http::StatusCode;
 use graph::{Answer, Change, Effect, GraphError};
@@ -34,7 +34,7 @@ pub(crate) async fn all<B: Backend>(
     let count = changes.len();
     let (answer, answered) = oneshot::channel();
     graph.submit(changes, |effects| {
-        // The client may have gone; what it asked for is done all the same.
+        // The client may have disconnected. Its changes are made nevertheless.
         let _ = answer.send(effects);
     });
     let ended = |_| vec![Err(GraphError::Ended); count];
@@ -48,7 +48,7 @@ pub(crate) async fn one<B: Backend>(api: &Api<B>, change: Change) -> Result<Effe
     Ok(effects.pop().unwrap_or(Err(GraphError::Ended))?)
 }
 
-/// What a caller is told whose changes the log has not taken.
+/// Returns the error text for changes that the log has not accepted.
 pub(crate) fn sentence(error: AppendError) -> String {
     match error {
         AppendError::Unknown => "the log of the cluster did not confirm this in time; it may \

@@ -1,6 +1,6 @@
-//! What a node says of its cluster, and how one of its nodes is drained.
+//! The cluster as this node sees it, and draining one of its nodes.
 //!
-//! Must never ask another node what it knows: a node answers for what it has heard.
+//! Must never ask other nodes to answer a request: a node reports what it has heard.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ pub(crate) struct Cluster {
     nodes: Vec<Node>,
 }
 
-/// The engine, as this node has last heard of it.
+/// The engine, by its latest answer to this node.
 #[derive(Serialize)]
 struct Engine {
     server: Option<Box<str>>,
@@ -71,7 +71,7 @@ struct Follower {
     silent_seconds: f64,
 }
 
-/// A node as this one has heard of it.
+/// A node, by its latest report to this one.
 #[derive(Serialize)]
 struct Node {
     name: Box<str>,
@@ -79,7 +79,7 @@ struct Node {
     incarnation: String,
     state: &'static str,
     applied: u64,
-    /// Entries of the log that it has not applied.
+    /// Entries of the log that the node has not applied.
     behind: u64,
     lag_seconds: f64,
     silent_seconds: f64,
@@ -100,7 +100,7 @@ struct Node {
 struct Draining {
     node: String,
     incarnation: String,
-    /// Sessions that it said it had.
+    /// Number of its sessions, by its latest report.
     sessions: u64,
     /// Other nodes that are ready, to which its clients can go.
     others_ready: usize,
@@ -141,7 +141,7 @@ pub(crate) async fn drain<B: Backend>(
     let status = log.status();
     let (answer, answered) = oneshot::channel();
     let done = Box::new(move |outcome| {
-        // The client may have gone; the node drains all the same.
+        // The client may have disconnected. The node drains nevertheless.
         let _ = answer.send(outcome);
     });
     log.drain(&node, done);
@@ -259,7 +259,7 @@ impl Node {
     }
 }
 
-/// A time in whole milliseconds.
+/// Returns a time in seconds, rounded to milliseconds.
 fn seconds(time: Duration) -> f64 {
     time.as_millis() as f64 / 1e3
 }

@@ -58,8 +58,8 @@ impl Console {
     }
 }
 
-/// The content security policy: this script and this style and no other, requests to this listener
-/// only, no frame, and no text that becomes markup (Trusted Types).
+/// Returns the content security policy: this script and this style and no other, requests to this
+/// listener only, no frame, and no text that becomes markup (Trusted Types).
 fn policy(style: &str, script: &str) -> HeaderValue {
     let policy = format!(
         "default-src 'none'; script-src '{}'; style-src '{}'; connect-src 'self'; img-src data:; \
@@ -71,13 +71,13 @@ fn policy(style: &str, script: &str) -> HeaderValue {
     HeaderValue::try_from(policy).expect("hashes in base64 are visible ASCII")
 }
 
-/// The hash of an element's text, as a source (CSP Level 3, section 2.3.1).
+/// Returns the hash of an element's text, as a source (CSP Level 3, section 2.3.1).
 fn hash(text: &str) -> String {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
     format!("sha256-{}", STANDARD.encode(digest))
 }
 
-/// The page, beside the routes of the API.
+/// Returns the page, beside the routes of the API.
 pub(crate) fn routes() -> Router {
     Router::new()
         .route(PATH, get(page))

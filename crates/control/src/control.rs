@@ -1,4 +1,4 @@
-//! Threads, listener, beginning and end of the control API.
+//! The control API as a whole: threads, listeners, start and stop.
 //!
 //! Owns the async runtime. Must never be called from a thread of that runtime.
 
@@ -33,30 +33,30 @@ use crate::shared::own::OwnState;
 use crate::tokens::{LiveTokens, Tokens, TokensError};
 use crate::{demo, page_requests, routes};
 
-/// Where the control API listens.
+/// Listener of the control API.
 #[derive(Debug)]
 pub enum Listen {
-    /// An address to bind; port 0 takes a free one.
+    /// An address to bind. Port 0 takes a free port.
     Address(SocketAddr),
-    /// A listener that somebody else has bound: socket activation.
+    /// A socket that is bound already, from a service manager.
     Inherited(TcpListener),
 }
 
-/// What an operator decides about the control API.
+/// Configuration of the control API.
 #[derive(Debug)]
 pub struct Config {
-    /// Where it listens.
+    /// The listener.
     pub listen: Listen,
-    /// Another address, for metrics and health alone. On loopback, local programs need no token
-    /// there; elsewhere the right `metrics` is needed.
+    /// A further listener that has only metrics and health checks. On loopback, local programs need
+    /// no token there; elsewhere the right `metrics` is needed.
     pub metrics_listen: Option<SocketAddr>,
-    /// TLS of both listeners. Without it they speak plain HTTP.
+    /// TLS of both listeners; `None` for plain HTTP.
     pub tls: Option<tls::ServerConfig>,
-    /// The tokens that requests must carry one of. Needed when the address is not on loopback.
+    /// The tokens of which a request needs one. Required if the address is not on loopback.
     pub tokens: Tokens,
-    /// The largest event, in bytes of its content.
+    /// Largest payload of an event, in bytes.
     pub event_bytes_max: usize,
-    /// How long a new connection may take to send a request's head.
+    /// Time for a new connection to send the head of a request.
     pub head_timeout: Duration,
     /// Lets the page on the public listener publish and subscribe. Only on loopback and without a
     /// token, as the page's requests carry none.
@@ -65,10 +65,9 @@ pub struct Config {
     pub client_publish: bool,
     /// The key sets whose metrics are shown.
     pub key_sets: JwksMetrics,
-    /// The idempotency keys that the history on disk has kept, in its order.
+    /// Idempotency keys from the history on disk, in its order.
     pub restored_keys: Vec<RestoredKey>,
-    /// The log of the cluster, through which all is published and changed. `None` on a single
-    /// machine.
+    /// The log of the cluster, to which events and changes are appended. `None` on a single server.
     pub replicated: Option<Replicated>,
     /// The webhook whose metrics are shown, if there is one.
     pub webhook: Option<Arc<Webhook>>,
@@ -92,23 +91,23 @@ struct Running {
     listeners: Vec<Serving>,
 }
 
-/// A listener that lets connections in.
+/// A listener that accepts connections.
 #[derive(Debug)]
 struct Serving {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
-/// The threads of the control API and what wakes them.
+/// The threads of the control API, and the descriptor that wakes them.
 ///
-/// Started before the server's workers: a worker with a descriptor table of its own has only the
-/// descriptors that existed when it began, and settles a receipt by writing to the one that wakes
+/// Must be started before the server's workers: a worker with its own descriptor table has only the
+/// descriptors that existed when it started, and settles a receipt by writing to the one that wakes
 /// these threads.
 #[derive(Debug)]
 pub struct Threads(pub(crate) Runtime);
 
 impl Threads {
-    /// Starts the threads; they have nothing to do yet.
+    /// Starts the threads.
     ///
     /// # Errors
     ///
@@ -118,7 +117,7 @@ impl Threads {
     }
 }
 
-/// Starts the control API of a server on threads that are older than the server's.
+/// Starts the control API of a server on threads that were started before its workers.
 ///
 /// # Errors
 ///
@@ -199,7 +198,7 @@ pub(crate) fn begin<B: Backend>(
     serve((socket, entrance), metrics, runtime, config.head_timeout)
 }
 
-/// Lets connections in.
+/// Accepts connections.
 pub(crate) fn serve(
     (control, entry): (Socket, Entry),
     metrics: Option<(Socket, Entry)>,
@@ -222,7 +221,7 @@ pub(crate) fn serve(
     })
 }
 
-/// Where a control listener is, and what opens it to requests. Bound, and not served yet.
+/// A bound control listener that is not served yet.
 pub(crate) struct Socket {
     listener: TcpListener,
     address: SocketAddr,
@@ -230,7 +229,7 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Binds, unless strangers could reach it without a token.
+    /// Binds a listener. Refuses an address that other machines could use without a token.
     pub(crate) fn open(listen: Listen, tokens: Tokens) -> Result<Self, StartError> {
         let listener = match listen {
             Listen::Address(address) => {
@@ -253,8 +252,8 @@ impl Socket {
         })
     }
 
-    /// Binds a listener for metrics alone. On loopback, local programs need no token. Elsewhere it
-    /// has the tokens of the API, and one of them must be there as long as it listens.
+    /// Binds the listener for metrics. On loopback, local programs need no token. Elsewhere it has
+    /// the tokens of the API, of which there must be at least one as long as it listens.
     fn open_metrics(listen: Listen, api: &LiveTokens) -> Result<Self, StartError> {
         let mut socket = Self::open(listen, api.current())?;
         if socket.address.ip().is_loopback() {
@@ -298,22 +297,22 @@ fn runtime() -> io::Result<Runtime> {
 }
 
 impl Control {
-    /// The address it listens on.
+    /// Returns the address it listens on.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The address of the listener for metrics alone, if there is one.
+    /// Returns the address of the listener for metrics alone, if there is one.
     pub const fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics_address
     }
 
-    /// The tokens in force, for a reload from any thread.
+    /// Returns the tokens in force, for a reload from any thread.
     pub fn tokens(&self) -> LiveTokens {
         self.tokens.clone()
     }
 
-    /// The TLS configuration in force, for a reload from any thread. None without TLS.
+    /// Returns the TLS configuration in force, for a reload from any thread. None without TLS.
     pub fn tls(&self) -> Option<LiveTls> {
         self.tls.clone()
     }
@@ -327,7 +326,7 @@ impl Control {
         self.tokens.replace(tokens)
     }
 
-    /// Stops listening, lets requests under way finish for two seconds, and ends the threads.
+    /// Stops listening, waits up to two seconds for requests in flight, and ends the threads.
     pub fn stop(mut self) {
         let Some(Running { runtime, listeners }) = self.running.take() else {
             return;
@@ -360,31 +359,31 @@ impl Drop for Control {
     }
 }
 
-/// Why the control API did not start. Its sentence says what to do.
+/// Reason why the control API did not start. Its `Display` form says what to do.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {
     /// The address cannot be bound.
     Bind {
-        /// The address asked for.
+        /// The configured address.
         address: SocketAddr,
-        /// What the system says.
+        /// The error of the system.
         error: io::Error,
     },
     /// The listener cannot be used.
     Listener(io::Error),
-    /// Threads or their poller cannot be made.
+    /// The threads cannot be started.
     Threads(io::Error),
-    /// The address can be reached from outside and there is no token.
+    /// Other machines can reach the address, and there is no token.
     TokenMissing {
         /// The address.
         address: SocketAddr,
     },
-    /// A token cannot be used.
+    /// A token is invalid.
     Tokens(TokensError),
     /// A reload would leave no token where one is needed.
     TokensRemoved,
-    /// The demo page is wanted where it would open the API to strangers.
+    /// The demo page is configured where other machines could use it.
     DemoNotPrivate,
     /// Revocations, bans and hidden ids that are stored with the graph cannot be read.
     Stored(DecodeError),

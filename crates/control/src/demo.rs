@@ -61,7 +61,7 @@ async fn secret(State(demo): State<Arc<Demo>>, headers: HeaderMap) -> Result<Res
     Ok((headers, body).into_response())
 }
 
-/// Whether an origin is that of this server's page, under a name of this machine.
+/// Returns whether an origin is that of this server's page, under a name of this machine.
 fn is_page(origin: &str, public_port: u16) -> bool {
     origin.strip_prefix("http://").is_some_and(|authority| {
         let (_, port) = split_port(authority);

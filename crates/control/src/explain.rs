@@ -115,7 +115,7 @@ fn id_of(query: &Query<'_>, name: &str) -> Result<Id, Problem> {
     Id::parse(text).map_err(|error| Problem::bad(&what(), error))
 }
 
-/// What this node knows at this time.
+/// Returns what this node knows at this time.
 fn facts<B: Backend>(
     api: &Api<B>,
     subject: &Id,

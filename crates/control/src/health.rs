@@ -34,7 +34,7 @@ pub(crate) async fn readyz<B: Backend>(State(api): State<Shared<B>>) -> Result<R
     ready(api.backend.is_draining())
 }
 
-/// Whether new clients are welcome, as far as this process alone is concerned.
+/// Returns whether new clients are welcome, as far as this process alone is concerned.
 pub(crate) fn ready(draining: bool) -> Result<Response, Problem> {
     match draining {
         false => Ok((JSON, r#"{"status":"ready"}"#).into_response()),

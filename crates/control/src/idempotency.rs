@@ -1,8 +1,8 @@
-//! Answers of publish requests, by the `Idempotency-Key` that they came with.
+//! Answers to publish requests by their `Idempotency-Key`.
 //!
-//! A key belongs to the token that used it, and is kept as long as its event is in the history,
-//! over a restart too if the history is on disk. Must never publish twice for one key, nor show
-//! a token the answer to another.
+//! A key belongs to the token that used it. It is kept as long as its event is in the history, also
+//! over a restart if the history is on disk. Must never publish twice for one key, or give a token
+//! the answer of another one.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -43,9 +43,9 @@ type Name = Arc<str>;
 
 #[derive(Debug)]
 enum Entry {
-    /// The first request is under way.
+    /// The first request has not been answered yet.
     Pending,
-    /// The first request has published, and this is its answer.
+    /// The first request was answered with this.
     Answered(Stored),
     /// The first request has published a part of its events.
     Partial,
@@ -65,27 +65,26 @@ pub(crate) struct Stored {
 /// Idempotency key that the history on disk has kept: [`crate::Config`] hands it to the API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestoredKey {
-    /// The last event that was published with the key, and whom the first was for.
+    /// The last event that was published with the key, and the audience of the first one.
     pub accepted: Accepted,
-    /// Bytes that were stored beside it.
+    /// Bytes that were stored with the event.
     pub note: Box<[u8]>,
 }
 
-/// Digest of what a request publishes.
+/// Digest of the content of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fingerprint(pub(crate) [u8; 32]);
 
-/// Request with a key.
+/// State of a request with a key.
 #[derive(Debug)]
 pub(crate) enum Begun {
-    /// It is the first one, and publishes.
+    /// It is the first one, and must publish.
     First(First),
-    /// It was answered before. The caller compares what they publish.
+    /// It repeats one that was answered. The caller compares their content.
     Again(Stored),
 }
 
-/// First request with a key. If it is dropped, what it has published decides what becomes of the
-/// key.
+/// The first request with a key. When it is dropped, the key is kept if it has published something.
 #[derive(Debug)]
 pub(crate) struct First {
     keys: Arc<Keys>,
@@ -256,7 +255,7 @@ impl Stored {
     }
 }
 
-/// The answer to a request whose key another one has used.
+/// Returns the answer to a request whose key was used with another content.
 pub(crate) fn of_another() -> Problem {
     Problem::new(
         StatusCode::UNPROCESSABLE_ENTITY,
@@ -265,7 +264,7 @@ pub(crate) fn of_another() -> Problem {
     )
 }
 
-/// An answer that was given before.
+/// Returns an answer that was given before.
 pub(crate) fn again(status: StatusCode, body: Bytes) -> Response {
     let mut response = answer(status, body);
     let again = HeaderValue::from_static("true");
@@ -314,7 +313,7 @@ fn digest(context: Context) -> [u8; 32] {
     bytes
 }
 
-/// An answer in JSON.
+/// Returns an answer in JSON.
 pub(crate) fn answer(status: StatusCode, body: Bytes) -> Response {
     (status, [(CONTENT_TYPE, "application/json")], body).into_response()
 }
@@ -357,7 +356,7 @@ impl std::fmt::Debug for Fingerprinting {
     }
 }
 
-/// The key of a request.
+/// Returns the key of a request, if it has one.
 fn key(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     let mut values = headers.get_all(HEADER).iter();
     let Some(value) = values.next() else {

@@ -1,6 +1,6 @@
 //! Tickets, revocations and bans.
 //!
-//! Owns the form of these requests and of times in them. What they mean is known to the server.
+//! Owns the syntax of these requests and of times in them. Their meaning belongs to the server.
 //! Must never log a ticket.
 
 use std::time::{Duration, SystemTime};
@@ -44,7 +44,7 @@ struct TicketRequest {
 #[derive(Serialize)]
 struct Ticket {
     ticket: String,
-    /// Seconds until it must have been used.
+    /// Seconds within which it must be used first.
     expires_in: u64,
 }
 
@@ -147,7 +147,7 @@ pub(crate) async fn revoke<B: Backend>(
             jti: None,
         } => {
             caller.check_id(&id)?;
-            // A token that is issued within this second is older than the next.
+            // Tokens that were issued within the current second are revoked, too.
             let before = before.unwrap_or(now.plus(1).0);
             match &api.replicated {
                 None => {
@@ -176,7 +176,7 @@ pub(crate) async fn revoke<B: Backend>(
             before: None,
             jti: Some(jti),
         } => {
-            // It may be a token of any id.
+            // The token may be that of any id.
             caller.check(Need::RightOverAll(Right::Admin))?;
             match &api.replicated {
                 None => {
@@ -253,13 +253,13 @@ pub(crate) async fn ban<B: Backend>(
     Ok(())
 }
 
-/// The JSON object of a body.
+/// Parses the JSON object in a body.
 async fn object<T: DeserializeOwned>(request: Request) -> Result<T, Problem> {
     Query::parse(request.uri(), &[])?;
     let (head, body) = request.into_parts();
     check_type(&head.headers)?;
     let body = body::read(body, &head.headers, IDENTITY_BODY_BYTES_MAX).await?;
-    // A struct could be spelt as an array as well.
+    // The JSON parser would also accept an array for a struct.
     if !body.trim_ascii_start().starts_with(b"{") {
         return Err(Problem::bad("body", "expected a JSON object"));
     }
@@ -277,7 +277,7 @@ fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-/// A whole number with a unit.
+/// Parses a whole number with a unit.
 fn time(text: &str) -> Result<Duration, String> {
     let wrong = || format!("found {text:?}; expected a whole number and s, m or h, like 30s");
     let unit = text.chars().last().ok_or_else(wrong)?;
@@ -298,7 +298,7 @@ fn time(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs(number * seconds))
 }
 
-/// The wall clock. A time before 1970 is 1970.
+/// Returns the time by the machine's clock; 0 for a time before 1970.
 pub(crate) fn now() -> UnixSeconds {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     UnixSeconds(since.map_or(0, |since| since.as_secs()))

@@ -1,27 +1,27 @@
-//! Streamed request bodies, an item at a time: the lines of NDJSON and edge lists, the elements of
-//! a JSON array, found at any split of the body into pieces.
+//! Parser that splits a streamed request body into items: lines of NDJSON or of an edge list, or
+//! the elements of a JSON array. The result does not depend on how the body is split into pieces.
 //!
-//! Bytes in, items out. Must never copy an item that lies within one piece, nor look inside it
-//! further than to find its end.
+//! No I/O. Must never copy an item that lies within one piece, or interpret more of it than is
+//! needed to find its end.
 
 use bytes::{Bytes, BytesMut};
 use memchr::memchr;
 
-/// How the items of a body are set apart.
+/// Form of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// A line each.
+    /// Each item is a line.
     Lines,
-    /// Elements of one JSON array.
+    /// The items are the elements of one JSON array.
     Array,
     /// An array if the first character is `[`, lines otherwise.
     Either,
 }
 
-/// One item of a body, valid until the next is asked for.
+/// An item of a body, valid until the next call of [`Items::next`].
 #[derive(Debug)]
 pub(crate) struct Item<'a> {
-    /// Its number: of the line, or of the element, from 1.
+    /// Number of the line or of the element, from 1.
     pub(crate) number: u64,
     /// Its text without white space around it.
     pub(crate) text: &'a [u8],
@@ -29,22 +29,22 @@ pub(crate) struct Item<'a> {
 }
 
 impl Item<'_> {
-    /// Bytes of the item that outlive it, not copied. `part` is a part of `text`.
+    /// Returns `part`, a part of `text`, as bytes that outlive the item, without copying them.
     pub(crate) fn share(&self, part: &[u8]) -> Bytes {
         self.source.slice_ref(part)
     }
 }
 
-/// What is wrong with the place where an item should be.
+/// Error in the place of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The item is longer than allowed. The next one is found all the same.
+    /// The item is too long. The next one can be read.
     TooLong { bytes_max: usize },
-    /// The body is no array. Nothing follows.
+    /// The body is not an array. No item follows.
     NotAnArray,
-    /// The body ended within the array. Nothing follows.
+    /// The body ended within the array. No item follows.
     Unclosed,
-    /// Something follows the array. Nothing of it is read.
+    /// There is text after the array, which is not read.
     AfterArray,
 }
 
@@ -74,14 +74,14 @@ enum Place {
     /// Before the first character that is not white space.
     Start,
     Lines,
-    /// Inside the array: how deep within an element, and whether within a string.
+    /// Within the array.
     Array {
         depth: u32,
         string: bool,
         escaped: bool,
     },
     After,
-    /// A fault ended it.
+    /// Ended by a fault.
     Over,
 }
 
@@ -93,14 +93,14 @@ impl Place {
     };
 }
 
-/// Where an item ends, its terminator not counted, and whether none can follow.
+/// End of an item without its terminator, and whether it is the last one.
 #[derive(Debug, Clone, Copy)]
 struct End {
     to: usize,
     last: bool,
 }
 
-/// Where an item lies: in the piece being read, or in what was joined from several.
+/// Position of an item: in the current piece, or in one that was joined from several.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     joined: bool,
@@ -119,19 +119,19 @@ pub(crate) enum Begun {
     Not,
 }
 
-/// Finds the items of one body. Lives as long as its request.
+/// Parser of one body. Lives as long as its request.
 #[derive(Debug)]
 pub(crate) struct Items {
     shape: Shape,
     place: Place,
-    /// The piece being read, and how far it is read.
+    /// The current piece, of which the bytes before `at` are read.
     piece: Bytes,
     at: usize,
     /// The beginning of an item whose end is in a later piece.
     partial: BytesMut,
     /// An item that was put together from several pieces.
     joined: Bytes,
-    /// The item at hand is longer than allowed; its rest is skipped.
+    /// Whether the current item is too long, so that its rest is skipped.
     too_long: bool,
     ended: bool,
     number: u64,
@@ -139,7 +139,7 @@ pub(crate) struct Items {
 }
 
 impl Items {
-    /// For a body of this shape whose items have at most `bytes_max` bytes.
+    /// Returns a parser for a body of this shape, whose items have at most `bytes_max` bytes.
     pub(crate) fn new(shape: Shape, bytes_max: usize) -> Self {
         Self {
             shape,
@@ -155,20 +155,20 @@ impl Items {
         }
     }
 
-    /// Takes the next piece of the body. The piece before it has been read: [`Self::next`] said
-    /// `None`.
+    /// Adds the next piece of the body. The one before it must have been read: [`Self::next`] has
+    /// returned `None`.
     pub(crate) fn feed(&mut self, piece: Bytes) {
         debug_assert!(self.at == self.piece.len(), "a piece is read to its end");
         self.piece = piece;
         self.at = 0;
     }
 
-    /// The body has no more pieces.
+    /// Notes that the body has ended.
     pub(crate) fn end(&mut self) {
         self.ended = true;
     }
 
-    /// Whether the body is what its shape says, as far as its first characters tell.
+    /// Returns whether the body begins as its shape requires.
     pub(crate) fn begun(&mut self) -> Begun {
         match self.place {
             Place::Start => self.begin(),
@@ -176,18 +176,18 @@ impl Items {
         }
     }
 
-    /// The number of the item at hand.
+    /// Returns the number of the current item.
     pub(crate) const fn number(&self) -> u64 {
         self.number
     }
 
-    /// Whether an item has begun whose end has not come.
+    /// Returns whether an item has begun and not ended.
     pub(crate) fn is_unfinished(&self) -> bool {
         self.too_long || !self.partial.trim_ascii_start().is_empty()
     }
 
-    /// The next item that is not blank; `None` when more of the body is needed, or at its end. A
-    /// fault comes with the number of the item in whose place it stands.
+    /// Returns the next item that is not blank; `None` if more of the body is needed, or at its
+    /// end. A fault has the number of the item in whose place it is.
     pub(crate) fn next(&mut self) -> Option<Result<Item<'_>, (u64, Fault)>> {
         match self.advance()? {
             Ok(Span { joined, from, to }) => {
@@ -352,8 +352,8 @@ impl Items {
         };
         let from = from + text.len() - text.trim_ascii_start().len();
         let to = from + text.trim_ascii().len();
-        // An empty line is no item, nor is what stands in an empty array. An empty element among
-        // others is one, though not JSON.
+        // Empty lines and the inside of an empty array are not items. An empty element between
+        // others is one, although it is not JSON.
         let blank = from == to && (lines || (last && self.number == 1));
         (!blank).then_some(Ok(Span { joined, from, to }))
     }

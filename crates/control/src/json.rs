@@ -17,7 +17,7 @@ pub(crate) fn object<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, String
     serde_json::from_slice(text).map_err(|error| sentence(&error))
 }
 
-/// A parser's sentence without its line number, as items have numbers of their own.
+/// Returns a parser's sentence without its line number, as items have numbers of their own.
 pub(crate) fn sentence(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());

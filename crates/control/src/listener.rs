@@ -306,7 +306,7 @@ impl Ended {
     }
 }
 
-/// Whether the error is that of [`WriteStallLimit`].
+/// Returns whether the error is that of [`WriteStallLimit`].
 fn is_stall(error: &hyper::Error) -> bool {
     let source = std::error::Error::source(error);
     source
@@ -314,7 +314,7 @@ fn is_stall(error: &hyper::Error) -> bool {
         .is_some_and(|error| error.kind() == io::ErrorKind::TimedOut)
 }
 
-/// Whether the error is about a connection that went away, and not about this listener.
+/// Returns whether the error is about a connection that went away, and not about this listener.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(

@@ -1,25 +1,25 @@
 //! Metrics for Prometheus, in the OpenMetrics text format or the older one.
 //!
-//! Metrics are read when they are asked for. Must never label by anything that clients choose, nor
-//! by worker where the sum tells enough.
+//! Metrics are computed for each scrape. Must never have a label that clients choose, or a label
+//! for the worker if the sum is sufficient.
 
-/// What the control API counts of events.
+/// Published events.
 mod published;
-/// What the control listener counts of connections.
+/// Connections of the control listener.
 mod listener;
-/// What the control API counts of tokens.
+/// Requests by token.
 mod tokens;
-/// What the history holds.
+/// The history.
 mod history;
-/// What a node knows of its cluster's log.
+/// The log of a cluster.
 mod log;
-/// Who is online, and what was told of it.
+/// Presence.
 mod presence;
-/// What became of the events of a webhook.
+/// The webhook.
 mod webhook;
-/// What the store of the graph counts.
+/// The store of the graph.
 mod store;
-/// What workers count.
+/// Workers.
 pub(crate) mod snapshot;
 /// What the kernel says of the process.
 mod process;
@@ -215,8 +215,8 @@ impl Scrape {
     }
 }
 
-/// An answer of all that `scrape` writes, and what there is to say of the process, in the format
-/// that the reader asks for.
+/// Returns an answer of all that `scrape` writes, and what there is to say of the process, in the
+/// format that the reader asks for.
 pub(crate) fn exposition(scrape: impl Collector, fields: &HeaderMap) -> Result<Response, Problem> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Process::read()));

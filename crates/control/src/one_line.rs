@@ -5,7 +5,8 @@
 use bytes::Bytes;
 use memchr::memchr2;
 
-/// A valid JSON value without line breaks. When it has none, `share` gives its bytes as they are.
+/// Returns a valid JSON value without line breaks. When it has none, `share` gives its bytes as
+/// they are.
 pub(crate) fn on_one_line(value: &str, share: impl FnOnce(&str) -> Bytes) -> Bytes {
     if memchr2(b'\n', b'\r', value.as_bytes()).is_none() {
         return share(value);

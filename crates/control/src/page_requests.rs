@@ -42,7 +42,7 @@ pub(crate) fn handler<B: Backend>(threads: Handle, api: Weak<Api<B>>) -> Box<Pag
     })
 }
 
-/// What a page may do: no bodies, no sessions, no bulk.
+/// Returns what a page may do: no bodies, no sessions, no bulk.
 fn router<B: Backend>(api: Shared<B>) -> Router {
     let edge = put(subscriptions::add::<B>).delete(subscriptions::remove::<B>);
     Router::new()
@@ -95,7 +95,7 @@ async fn whole(response: Response) -> PageResponse {
     }
 }
 
-/// An answer that needs no thread.
+/// Returns an answer that needs no thread.
 fn immediate(problem: Problem) -> PageResponse {
     PageResponse {
         status: problem.status().as_u16(),

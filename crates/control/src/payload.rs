@@ -12,7 +12,8 @@ use wire::json::{LEVELS_MAX, check};
 use crate::one_line::on_one_line;
 use crate::problem::Problem;
 
-/// The media type of a request without its parameters, in lower case; empty when there is none.
+/// Returns the media type of a request without its parameters, in lower case; empty when there is
+/// none.
 pub(crate) fn media_type(headers: &HeaderMap) -> String {
     let value = headers
         .get(CONTENT_TYPE)

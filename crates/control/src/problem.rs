@@ -17,14 +17,14 @@ pub(crate) use crate::problem_type::ProblemType;
 /// The media type of problem details.
 pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 
-/// An error on its way to the client. Lives until it is written.
+/// An error for the client. Lives until the answer is written.
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
     status: StatusCode,
     kind: ProblemType,
     detail: Cow<'static, str>,
     header: Option<(HeaderName, HeaderValue)>,
-    /// Whether the connection ends after it.
+    /// Whether the connection is closed after the answer.
     closes: bool,
 }
 
@@ -47,12 +47,13 @@ impl Problem {
         }
     }
 
-    /// The request cannot be understood: `what` names its part, `why` says what is wrong.
+    /// Returns the problem of a malformed request (400). `what` is the part of the request, `why`
+    /// the reason.
     pub(crate) fn bad(what: &str, why: impl Display) -> Self {
         Self::new(StatusCode::BAD_REQUEST, format!("{what}: {why}"))
     }
 
-    /// The head of the request breaks a rule.
+    /// Returns the problem of a malformed request head.
     pub(crate) fn bad_head(error: HeadError) -> Self {
         let status = StatusCode::from_u16(error.status().code());
         Self::new(status.unwrap_or(StatusCode::BAD_REQUEST), error.reason())
@@ -68,7 +69,7 @@ impl Problem {
         problem
     }
 
-    /// The token of the request does not suffice (RFC 6750, section 3.1).
+    /// Returns the problem of a token that lacks a right (403; RFC 6750, section 3.1).
     pub(crate) fn forbidden(detail: String, challenge: &'static str) -> Self {
         let mut problem =
             Self::new(StatusCode::FORBIDDEN, detail).of_type(ProblemType::InsufficientRight);
@@ -76,41 +77,42 @@ impl Problem {
         problem
     }
 
-    /// Another request is in the way.
+    /// Returns the problem of a request that conflicts with another one (409).
     pub(crate) fn conflict(detail: &'static str) -> Self {
         Self::new(StatusCode::CONFLICT, detail).with_retry_after(1)
     }
 
-    /// The server cannot do it now; the client may ask again in a second.
+    /// Returns the problem of a server that is unavailable for a moment (503), with a retry after 1
+    /// s.
     pub(crate) fn unavailable(detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, detail).with_retry_after(1)
     }
 
-    /// The same with the time after which the client may ask again.
+    /// Sets the time after which the client may retry.
     pub(crate) fn with_retry_after(mut self, seconds: u64) -> Self {
         self.header = Some((RETRY_AFTER, HeaderValue::from(seconds)));
         self
     }
 
-    /// The same of a type that says more than its status.
+    /// Sets the type of the problem.
     pub(crate) const fn of_type(mut self, kind: ProblemType) -> Self {
         self.kind = kind;
         self
     }
 
-    /// The same as the last answer of its connection.
+    /// Closes the connection after the answer.
     pub(crate) const fn closing(mut self) -> Self {
         self.closes = true;
         self
     }
 
-    /// The same with another sentence.
+    /// Sets the sentence.
     pub(crate) fn saying(mut self, detail: String) -> Self {
         self.detail = detail.into();
         self
     }
 
-    /// The body it is answered with.
+    /// Returns the body of the answer.
     pub(crate) fn to_json(&self) -> Vec<u8> {
         let (kind, title) = match self.kind.described() {
             Some((name, _, title)) => (format!("{PREFIX}{name}").into(), title),
@@ -128,12 +130,12 @@ impl Problem {
         serde_json::to_vec(&details).expect("strings and a number are JSON")
     }
 
-    /// The status it is answered with.
+    /// Returns the status of the answer.
     pub(crate) const fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// The sentence that says what was wrong.
+    /// Returns the sentence that says what is wrong.
     #[cfg(test)]
     pub(crate) fn detail(&self) -> &str {
         &self.detail

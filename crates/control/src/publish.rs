@@ -155,7 +155,7 @@ fn request_digest(uri: &Uri, headers: &HeaderMap, body: &Bytes) -> Fingerprint {
     request.finish()
 }
 
-/// What a request publishes to, without what says how it is answered.
+/// Returns what a request publishes to, without what says how it is answered.
 pub(crate) fn target(uri: &Uri) -> String {
     let query = uri.query().unwrap_or_default().split('&');
     let says_how = |pair: &str| pair.starts_with("receipt=") || pair.starts_with("receipts=");
@@ -168,7 +168,7 @@ pub(crate) fn target(uri: &Uri) -> String {
     target
 }
 
-/// Whether the history is to store an event: `?history=false` keeps it out.
+/// Returns whether the history is to store an event: `?history=false` keeps it out.
 pub(crate) fn is_stored(query: &Query<'_>) -> Result<bool, Problem> {
     let words = [("true", true), ("false", false)];
     Ok(query.word("history", &words)?.unwrap_or(true))

@@ -10,7 +10,7 @@ use wire::percent::{Plus, decode};
 
 use crate::problem::Problem;
 
-/// The id in a segment of the path, counted from zero behind the leading slash.
+/// Returns the id in a segment of the path, counted from zero behind the leading slash.
 pub(crate) fn id_at(uri: &Uri, segment: usize) -> Result<Id, Problem> {
     let text = uri.path().split('/').nth(segment + 1).unwrap_or_default();
     let what = || format!("path segment {text:?}");

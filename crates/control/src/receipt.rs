@@ -1,6 +1,6 @@
-//! What a publisher is told of its event.
+//! Receipts for publishers.
 //!
-//! Must never say what is not known: a metric is there when it was counted.
+//! Must never contain a count that is not known.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(crate) struct Receipt<'a> {
 }
 
 impl<'a> Receipt<'a> {
-    /// After every worker has had its turn.
+    /// Returns the receipt after all workers have handled the event.
     pub(crate) fn full<M: Mailboxes>(
         router: &'a Router<M>,
         accepted: Accepted,
@@ -56,8 +56,8 @@ impl<'a> Receipt<'a> {
         }
     }
 
-    /// When the event has its place in line, and is in the history on disk if there is one.
-    /// Sessions beyond a full mailbox have lost it already.
+    /// Returns the receipt when the event has its sequence number, and is in the history on disk if
+    /// there is one. Sessions of workers with full mailboxes are counted as shed.
     pub(crate) fn early<M: Mailboxes>(
         router: &'a Router<M>,
         Accepted { sequence, audience }: Accepted,
@@ -77,7 +77,7 @@ impl<'a> Receipt<'a> {
         }
     }
 
-    /// When an event counts in the log of a cluster. `None` if `result` is not that of an event.
+    /// Returns the receipt of an event in a cluster. `None` if `result` is not that of an event.
     pub(crate) fn of_nodes<M: Mailboxes>(
         router: &'a Router<M>,
         applied: &'a Applied,
@@ -116,13 +116,13 @@ impl Receipt<'_> {
         self.online
     }
 
-    /// Returns it as the body of an answer.
+    /// Returns the JSON of the receipt.
     pub(crate) fn to_json(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("numbers and strings are JSON")
     }
 }
 
-/// Whether there is nothing to say of a count.
+/// Returns whether a count is zero, so that it is left out.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
 pub(crate) const fn is_zero(count: &u64) -> bool {
     *count == 0
@@ -132,17 +132,16 @@ fn display<S: Serializer>(id: &EventId<'_>, serializer: S) -> Result<S::Ok, S::E
     serializer.collect_str(id)
 }
 
-/// Waits until nothing of a tally is pending; `None` when a worker does not get there in time.
+/// Waits until nothing of a tally is pending. Returns `None` if a worker takes too long.
 pub(crate) async fn settled(tally: &Arc<Tally>) -> Option<Counts> {
-    // The usual case without a timer: nobody online.
+    // No timer is needed in the usual case that nobody is online.
     if tally.pending() == 0 {
         return Some(tally.counts());
     }
     timeout(RECEIPT_WAIT, tally.done()).await.ok()
 }
 
-/// Waits until the history on disk has what was posted; `None` when the disk does not get there in
-/// time.
+/// Waits until the events are in the history on disk. Returns `None` if the disk takes too long.
 pub(crate) async fn stored(tally: &Arc<Tally>) -> Option<()> {
     if tally.storing() == 0 {
         return Some(());
@@ -150,7 +149,7 @@ pub(crate) async fn stored(tally: &Arc<Tally>) -> Option<()> {
     timeout(RECEIPT_WAIT, tally.stored()).await.ok()
 }
 
-/// The sentence for a receipt that does not come.
+/// Returns the error text for a receipt that takes too long.
 pub(crate) fn unsettled(tally: &Tally) -> String {
     if tally.storing() != 0 {
         return format!(

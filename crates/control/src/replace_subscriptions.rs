@@ -78,7 +78,7 @@ pub(crate) async fn forget<B: Backend>(
     Ok(Json(Removed { removed }).into_response())
 }
 
-/// The ids of a body, one an item.
+/// Returns the ids of a body, one an item.
 async fn ids(request: Request) -> Result<Vec<Id>, Problem> {
     let (head, body) = request.into_parts();
     let announced = announced(&head.headers)?;

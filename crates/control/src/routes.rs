@@ -31,7 +31,7 @@ const METRICS: &str = "/metrics";
 /// Path, method in lower case, what it needs of the caller, handler.
 pub(crate) type Route<S> = (&'static str, &'static str, Need, MethodRouter<S>);
 
-/// All routes in the order of the documentation.
+/// Returns all routes in the order of the documentation.
 pub(crate) fn table<B: Backend>() -> Vec<Route<Shared<B>>> {
     vec![
         (
@@ -211,7 +211,7 @@ pub(crate) fn table<B: Backend>() -> Vec<Route<Shared<B>>> {
     ]
 }
 
-/// The whole control API.
+/// Returns the whole control API.
 pub(crate) fn router<B: Backend>(api: Shared<B>) -> Router {
     let tokens = api.tokens.clone();
     let routes = with_needs(table(), &tokens)

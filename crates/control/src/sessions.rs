@@ -118,7 +118,7 @@ pub(crate) async fn slowest<B: Backend>(
     Ok(Json(Slowest { sessions }).into_response())
 }
 
-/// What the workers report, or as much as came in time.
+/// Returns what the workers report, or as much as came in time.
 pub(crate) async fn gather<T: From<SessionReport>>(
     ask: impl FnOnce(Box<dyn Fn(Vec<SessionReport>) + Send + Sync>),
 ) -> Result<Vec<T>, Vec<T>> {

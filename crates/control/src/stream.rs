@@ -1,7 +1,7 @@
-//! Streamed request bodies: an item at a time, no faster than they are worked off. A client may
-//! wait between items for as long as it wants, but not within one.
+//! Streamed request bodies, which are read an item at a time, as fast as items are handled. A
+//! client may pause between items without limit, but not within one.
 //!
-//! Owns the line numbers and the list of bad lines. Must never know what a line says.
+//! Owns line numbers and the list of invalid lines. Must never interpret an item.
 
 use std::fmt::Display;
 use std::future::poll_fn;
@@ -32,16 +32,16 @@ pub(crate) struct Stream {
     body: Body,
     pub(crate) items: Items,
     ended: bool,
-    /// No more items are taken.
+    /// Whether no more items are read.
     closed: bool,
-    /// The number of the item that is awaited, and when it is late.
+    /// Number of the unfinished item, and the timer for its rest.
     unfinished: Option<(u64, Pin<Box<Sleep>>)>,
     /// Digest of the request so far, if it has an idempotency key.
     request: Option<Fingerprinting>,
 }
 
 impl Stream {
-    /// Begins to read. What is announced as a JSON array has to begin like one.
+    /// Begins to read. A body whose Content-Type is JSON must begin like an array.
     pub(crate) async fn open(
         body: Body,
         shape: Shape,
@@ -69,7 +69,7 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Whether the whole body has arrived.
+    /// Returns whether the whole body has arrived.
     pub(crate) const fn has_ended(&self) -> bool {
         self.ended
     }
@@ -79,14 +79,14 @@ impl Stream {
         self.request.take().map(Fingerprinting::finish)
     }
 
-    /// Takes no more items. What is left of the body can be [dropped](Self::drop_rest).
+    /// Stops reading items. The rest of the body can be [dropped](Self::drop_rest).
     pub(crate) fn close(&mut self) {
         self.items = Items::new(Shape::Lines, 0);
         (self.ended, self.closed) = (true, true);
     }
 
-    /// Reads and drops what is left of a body that was closed, within bounds: its client gets to
-    /// read the answer when it has sent all.
+    /// Reads and drops the rest of a closed body, within bounds, so that a client that sends all of
+    /// it first can read the answer.
     pub(crate) async fn drop_rest(&mut self) {
         let (mut bytes, is_closed) = (0, self.closed);
         let rest = async {
@@ -97,7 +97,7 @@ impl Stream {
                 bytes += piece.len();
             }
         };
-        // What is late is not read: the client sees its connection end.
+        // After this time the connection is closed.
         let _ = timeout(DROPPED_WAIT, rest).await;
     }
 
@@ -107,7 +107,7 @@ impl Stream {
         poll_fn(|context| self.poll_more(context)).await
     }
 
-    /// As [`Self::more`], for those who wait for something else as well.
+    /// Polls for the result of [`Self::more`].
     pub(crate) fn poll_more(&mut self, context: &mut Context<'_>) -> Poll<Result<(), String>> {
         match poll_chunk(&mut self.body, context) {
             Poll::Ready(piece) => Poll::Ready(self.take(piece)),
@@ -115,7 +115,7 @@ impl Stream {
         }
     }
 
-    /// Whether the item that is awaited is late.
+    /// Returns whether the time of the unfinished item is over.
     fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<String> {
         let number = self.items.number();
         if !self.items.is_unfinished() {
@@ -156,7 +156,7 @@ impl Stream {
     }
 }
 
-/// The shape that the Content-Type announces; `None` is plain text.
+/// Returns the shape by Content-Type; `None` for plain text.
 pub(crate) fn announced(headers: &HeaderMap) -> Result<Option<Shape>, Problem> {
     let media_type = media_type(headers);
     match &*media_type {
@@ -176,7 +176,7 @@ pub(crate) fn announced(headers: &HeaderMap) -> Result<Option<Shape>, Problem> {
     }
 }
 
-/// What a thread has done since it looked after other requests.
+/// Work of a thread since it last yielded to other requests.
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
     lines: usize,
@@ -184,28 +184,28 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Counts a line that was worked off; whether others should have their turn now.
+    /// Counts a line that was handled. Returns whether the thread should yield now.
     pub(crate) fn is_over(&mut self, targets: u64) -> bool {
         self.lines += 1;
         self.targets += targets;
         self.lines >= LINES_PER_TURN_MAX || self.targets >= TARGETS_PER_TURN_MAX
     }
 
-    /// Lets other requests have their turn.
+    /// Yields to other requests.
     pub(crate) async fn end(&mut self) {
         *self = Self::default();
         yield_now().await;
     }
 }
 
-/// A bad line.
+/// An invalid line.
 #[derive(Debug, Serialize)]
 pub(crate) struct Failure {
     pub(crate) line: u64,
     pub(crate) error: String,
 }
 
-/// The bad lines of a body: all counted, the first listed.
+/// Invalid lines of a body: all are counted, the first are listed.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Failures {
     pub(crate) failed: u64,

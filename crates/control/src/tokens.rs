@@ -66,7 +66,7 @@ impl Right {
 pub(crate) struct Rights(u8);
 
 impl Rights {
-    /// Whether the set has a right. `admin` includes all others.
+    /// Returns whether the set has a right. `admin` includes all others.
     pub(crate) const fn include(self, right: Right) -> bool {
         self.0 & (right.bit() | Right::Admin.bit()) != 0
     }
@@ -101,17 +101,17 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    /// Whether it has a right.
+    /// Returns whether it has a right.
     pub(crate) const fn may(&self, right: Right) -> bool {
         self.rights.include(right)
     }
 
-    /// The prefixes of which an id needs one; empty for all ids.
+    /// Returns the prefixes of which an id needs one; empty for all ids.
     pub(crate) fn prefixes(&self) -> &[Box<str>] {
         &self.prefixes
     }
 
-    /// Whether it is the same secret with the same rights.
+    /// Returns whether it is the same secret with the same rights.
     fn is_same(&self, other: &Self) -> bool {
         self.digest == other.digest
             && self.rights == other.rights

@@ -6,16 +6,16 @@ use reactor::Snapshot;
 
 /// A running program with read-only admin endpoints.
 pub trait AdminSource: Send + Sync + 'static {
-    /// The command that runs the program: `proxy` or `hello`.
+    /// Returns the command that runs the program: `proxy` or `hello`.
     fn program(&self) -> &'static str;
 
-    /// The metrics of its workers.
+    /// Returns the metrics of its workers.
     fn snapshot(&self) -> Snapshot;
 
-    /// Whether the program is shutting down.
+    /// Returns whether the program is shutting down.
     fn is_draining(&self) -> bool;
 
-    /// Its backends, if it is a proxy.
+    /// Returns its backends, if it is a proxy.
     fn backends(&self) -> Option<Backends>;
 }
 

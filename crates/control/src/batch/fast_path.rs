@@ -15,7 +15,7 @@ use wire::json::{LEVELS_MAX, check};
 use crate::items::Item;
 use crate::one_line::on_one_line;
 
-/// The event of an ordinary line.
+/// Returns the event of an ordinary line.
 pub(super) fn event(item: &Item<'_>) -> Option<Event> {
     let mut text = Text { rest: item.text };
     let (mut subject, mut payload, mut event_type) = (None, None, None);
@@ -131,7 +131,7 @@ mod tests {
     use crate::items::{Items, Shape};
     use bytes::Bytes;
 
-    /// What both readers make of a line.
+    /// Returns what both readers make of a line.
     fn both(text: &[u8]) -> (Option<Event>, Option<Event>) {
         let mut items = Items::new(Shape::Lines, 1000);
         items.feed(Bytes::copy_from_slice(text));

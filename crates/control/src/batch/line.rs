@@ -76,7 +76,7 @@ pub(super) fn allowed(
     caller.refusal_of_id(&event.subject).map_or(Ok(event), Err)
 }
 
-/// The event of a line, or the sentence that says why it has none.
+/// Returns the event of a line, or the sentence that says why it has none.
 pub(crate) fn event(item: &Item<'_>, event_bytes_max: usize) -> Result<Event, String> {
     let event = match fast_path::event(item) {
         Some(event) => event,
@@ -92,7 +92,7 @@ pub(crate) fn event(item: &Item<'_>, event_bytes_max: usize) -> Result<Event, St
     Ok(event)
 }
 
-/// The event of any line.
+/// Returns the event of any line.
 pub(super) fn unusual(item: &Item<'_>) -> Result<Event, String> {
     let line: Line<'_> = object(item.text)?;
     Ok(Event {
@@ -124,7 +124,8 @@ fn payload(item: &Item<'_>, data: &str, encoding: Option<Encoding>) -> Result<Pa
     }
 }
 
-/// The text of a JSON string, shared with the line unless it has escapes; `None` for other values.
+/// Returns the text of a JSON string, shared with the line unless it has escapes; `None` for other
+/// values.
 fn string(item: &Item<'_>, data: &str) -> Result<Option<Bytes>, String> {
     let Some(quoted) = data
         .strip_prefix('"')

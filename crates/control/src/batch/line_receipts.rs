@@ -306,7 +306,7 @@ impl Window {
         Some(waiting)
     }
 
-    /// The first line, if nothing of its event is pending.
+    /// Returns the first line, if nothing of its event is pending.
     fn pop_settled(&mut self) -> Option<Waiting> {
         match self.waiting.front()? {
             Waiting::Receipt {
@@ -316,7 +316,7 @@ impl Window {
         }
     }
 
-    /// The tally of the first line.
+    /// Returns the tally of the first line.
     fn first(&self) -> Option<&Arc<Tally>> {
         match self.waiting.front()? {
             Waiting::Receipt { tally, .. } => tally.as_ref(),

@@ -68,7 +68,7 @@ struct State {
     batch: Option<Waker>,
 }
 
-/// The two ends of an answer.
+/// Returns the two ends of an answer.
 pub(super) fn outbox() -> (Outbox, Answer) {
     let state = Arc::new(Mutex::default());
     (Outbox(Arc::clone(&state)), Answer(state))
@@ -107,7 +107,7 @@ impl Outbox {
         })
     }
 
-    /// Whether the client is gone. If it is not, the task is woken when it goes.
+    /// Returns whether the client is gone. If it is not, the task is woken when it goes.
     pub(super) fn is_left(&self, context: &Context<'_>) -> bool {
         let mut state = self.0.lock();
         state.batch = Some(context.waker().clone());

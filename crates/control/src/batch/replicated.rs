@@ -165,7 +165,7 @@ impl<'a, B: Backend> Pipeline<'a, B> {
         }
     }
 
-    /// Whether every line of the body is through.
+    /// Returns whether every line of the body is through.
     fn is_over(&self) -> bool {
         self.is_starved && self.stream.has_ended() && self.sent.is_empty()
     }

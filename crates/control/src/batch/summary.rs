@@ -220,7 +220,7 @@ impl Window {
         self.bytes += bytes;
     }
 
-    /// Whether the current half is.
+    /// Returns whether the current half is.
     const fn is_full(&self) -> bool {
         self.events >= WINDOW_EVENTS_MAX / 2
             || self.targets >= WINDOW_TARGETS_MAX / 2

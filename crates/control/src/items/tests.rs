@@ -1,6 +1,6 @@
 use super::*;
 
-/// What the pieces of a body hold: a number and a text, or a fault.
+/// Returns what the pieces of a body hold: a number and a text, or a fault.
 fn items_of(shape: Shape, bytes_max: usize, pieces: &[&[u8]]) -> Vec<(u64, Result<String, Fault>)> {
     let mut items = Items::new(shape, bytes_max);
     let mut found = Vec::new();

@@ -15,7 +15,7 @@ use super::{JWKS_URLS_MAX, JwksFetcher, JwksUrl};
 /// Ample for anything that is under way.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// The key of RFC 8037, appendix A.2, under a name.
+/// Returns the key of RFC 8037, appendix A.2, under a name.
 fn document(kid: &str) -> String {
     format!(
         r#"{{"keys":[{{"kty":"OKP","crv":"Ed25519","kid":"{kid}",
@@ -106,7 +106,7 @@ impl Issuer {
     }
 }
 
-/// A fetcher, and the key sets that it brought.
+/// Returns a fetcher, and the key sets that it brought.
 fn fetch_from(urls: Vec<JwksUrl>) -> (JwksFetcher, Receiver<Arc<KeySet>>) {
     let (changed, keys): (SyncSender<_>, _) = sync_channel(64);
     let changed = Box::new(move |_: &JwksUrl, keys| drop(changed.send(keys)));
@@ -124,7 +124,7 @@ fn fetch(fetcher: &JwksFetcher) {
     over.recv_timeout(LIMIT).expect("the fetch ends");
 }
 
-/// Whether a set has a key of this name: the signature is wrong, but not its key unknown.
+/// Returns whether a set has a key of this name: the signature is wrong, but not its key unknown.
 fn has_key(keys: &Arc<KeySet>, kid: &str) -> bool {
     use base64::Engine;
     let engine = base64::engine::general_purpose::URL_SAFE_NO_PAD;

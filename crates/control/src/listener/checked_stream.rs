@@ -107,8 +107,8 @@ impl<S> CheckedStream<S> {
         }
     }
 
-    /// Whether the peer may still be sending what nothing will read. Closing then resets the
-    /// connection, and the answer may be lost with it.
+    /// Returns whether the peer may still be sending what nothing will read. Closing then resets
+    /// the connection, and the answer may be lost with it.
     fn has_unread_input(&self) -> bool {
         match self.input {
             Input::Ended => false,

@@ -127,7 +127,7 @@ impl Chunks {
     }
 }
 
-/// Whether an extension or a trailer line may have this byte.
+/// Returns whether an extension or a trailer line may have this byte.
 const fn is_field_byte(byte: u8) -> bool {
     byte == b'\t' || (byte >= b' ' && byte != 0x7f)
 }
@@ -136,7 +136,8 @@ const fn is_field_byte(byte: u8) -> bool {
 mod tests {
     use super::*;
 
-    /// The length of the body, walked over in two pieces; `None` for one that has not ended.
+    /// Returns the length of the body, walked over in two pieces; `None` for one that has not
+    /// ended.
     fn length(input: &[u8], split: usize) -> Result<Option<usize>, MalformedChunk> {
         let mut chunks = Chunks::new();
         let (left, right) = input.split_at(split);

@@ -45,12 +45,12 @@ impl Framing {
         }
     }
 
-    /// The number of complete heads so far.
+    /// Returns the number of complete heads so far.
     pub(super) const fn heads(&self) -> u64 {
         self.heads
     }
 
-    /// Whether the next byte begins or continues a head.
+    /// Returns whether the next byte begins or continues a head.
     pub(super) const fn is_in_head(&self) -> bool {
         matches!(self.place, Place::Head { .. })
     }
@@ -105,8 +105,8 @@ impl Framing {
     }
 }
 
-/// Whether hyper knows the version of a head. The public listener takes a later 1.x for 1.1 (RFC
-/// 9110, section 2.5); here it would be refused without a reason.
+/// Returns whether hyper knows the version of a head. The public listener takes a later 1.x for 1.1
+/// (RFC 9110, section 2.5); here it would be refused without a reason.
 fn is_known_version(head: &[u8]) -> bool {
     let line = head.trim_ascii_start();
     let line = &line[..memchr(b'\r', line).unwrap_or(line.len())];
@@ -127,7 +127,7 @@ mod table;
 mod tests {
     use super::*;
 
-    /// What is accepted of an input that comes in two pieces, and why the rest is refused.
+    /// Returns what is accepted of an input that comes in two pieces, and why the rest is refused.
     fn walk(input: &[u8], split: usize) -> (Vec<u8>, Option<Refusal>, u64) {
         let mut framing = Framing::new();
         let (mut held, mut accepted) = (Vec::new(), Vec::new());

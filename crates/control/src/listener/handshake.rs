@@ -31,7 +31,7 @@ impl LiveTls {
         *self.0.write() = of_rustls(config);
     }
 
-    /// The configuration for a new connection.
+    /// Returns the configuration for a new connection.
     pub(super) fn current(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.0.read())
     }

@@ -134,7 +134,7 @@ impl Place {
         true
     }
 
-    /// Whether the connection has sent an authorized request.
+    /// Returns whether the connection has sent an authorized request.
     pub(crate) fn is_authorized(&self) -> bool {
         matches!(*self.standing.lock(), Standing::Authorized)
     }

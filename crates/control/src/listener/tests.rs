@@ -47,12 +47,12 @@ struct Server {
     counts: Arc<ListenerMetrics>,
 }
 
-/// A client of a connection.
+/// Returns a client of a connection.
 fn enter(server: &Server) -> DuplexStream {
     enter_since(server, Instant::now())
 }
 
-/// A client of a connection whose handshake began at this time.
+/// Returns a client of a connection whose handshake began at this time.
 fn enter_since(server: &Server, begun: Instant) -> DuplexStream {
     let (client, socket) = duplex(64 << 10);
     let place = server.places.enter();
@@ -71,7 +71,7 @@ fn enter_since(server: &Server, begun: Instant) -> DuplexStream {
     client
 }
 
-/// The whole seconds until the other side ends, and what it said.
+/// Returns the whole seconds until the other side ends, and what it said.
 async fn until_the_end(client: &mut (impl AsyncRead + Unpin)) -> (u64, String) {
     let begun = Instant::now();
     let mut answer = Vec::new();

@@ -217,7 +217,7 @@ impl<B: Backend> Reader<B> {
         self.pieces.send(piece.into()).await.map_err(|_| Ended)
     }
 
-    /// Whether the token of the reader may name the id.
+    /// Returns whether the token of the reader may name the id.
     fn may_name(&self, id: &Id) -> bool {
         self.caller.may_name(id)
     }

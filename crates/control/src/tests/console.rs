@@ -11,7 +11,7 @@ fn with_tokens(fake: &Fake) -> axum::Router {
     routes::router(fake.api_with(tokens).into())
 }
 
-/// What stands between two texts.
+/// Returns what stands between two texts.
 fn between<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
     let (_, rest) = text.split_once(before).unwrap();
     rest.split_once(after).unwrap().0

@@ -173,7 +173,7 @@ impl Fake {
         }))
     }
 
-    /// A session of an id on a worker.
+    /// Returns a session of an id on a worker.
     pub(crate) fn login(&self, id: &str, worker: u16, index: u32) -> SessionRef {
         let session = session_at(worker, index);
         self.router.login(&id.parse().unwrap(), session).unwrap();
@@ -198,7 +198,7 @@ impl Fake {
         *self.router.mailboxes().workers.lock() = workers;
     }
 
-    /// The sleeping workers have their turn at what waits for them.
+    /// Settles the parcels that wait for the workers with these counts. Returns their number.
     pub(crate) fn settle(&self, counts: Counts) -> usize {
         let waiting = std::mem::take(&mut *self.router.mailboxes().waiting.lock());
         for parcel in &waiting {
@@ -219,7 +219,7 @@ impl Fake {
         self.router.mailboxes().waiting.lock().len()
     }
 
-    /// What the workers got so far.
+    /// Returns what the workers got so far.
     pub(crate) fn seen(&self) -> Vec<(String, Option<String>, Payload)> {
         std::mem::take(&mut self.router.mailboxes().seen.lock())
     }
@@ -228,7 +228,7 @@ impl Fake {
         self.api_with(Tokens::default())
     }
 
-    /// The API with tokens.
+    /// Returns the API with tokens.
     pub(crate) fn api_with(&self, tokens: Tokens) -> Api<Self> {
         Api::new(self.clone(), LiveTokens::new(tokens, true), 100)
     }
@@ -447,7 +447,7 @@ fn session_report(session: SessionRef) -> SessionReport {
     }
 }
 
-/// A body of these pieces.
+/// Returns a body of these pieces.
 pub(crate) fn stream(pieces: Vec<Bytes>) -> Body {
     struct Pieces(std::vec::IntoIter<Bytes>);
     impl http_body::Body for Pieces {

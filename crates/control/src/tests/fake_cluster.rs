@@ -78,7 +78,7 @@ pub(crate) fn nodes() -> [Node; 2] {
 }
 
 impl Node {
-    /// The subjects of the events that count.
+    /// Returns the subjects of the events that count.
     pub(crate) fn published(&self) -> Vec<String> {
         let log = self.link.log.lock();
         log.events
@@ -113,7 +113,7 @@ pub(crate) fn store(rows: &mut graph::Rows, changes: graph::RowChanges) {
 }
 
 impl Link {
-    /// The state of the node.
+    /// Returns the state of the node.
     pub(crate) fn shared(&self) -> Arc<SharedState> {
         self.log.lock().nodes[self.index].clone()
     }

@@ -82,7 +82,7 @@ impl FakeLog {
         Arc::default()
     }
 
-    /// A node with this log.
+    /// Returns a node with this log.
     pub(crate) fn replicated(self: &Arc<Self>, fake: &Fake) -> Replicated {
         Replicated {
             log: self.clone(),
@@ -90,7 +90,7 @@ impl FakeLog {
         }
     }
 
-    /// A node with this log, whose stream has the epoch `e`, and its API.
+    /// Returns a node with this log, whose stream has the epoch `e`, and its API.
     pub(crate) fn node() -> (Arc<Self>, Router) {
         let (log, fake) = (Self::new(), Fake::new());
         let api = Api {
@@ -121,7 +121,7 @@ impl FakeLog {
 }
 
 impl Appended {
-    /// The subjects of the events.
+    /// Returns the subjects of the events.
     pub(crate) fn subjects(&self) -> Vec<String> {
         let subject = |command: &Command| match command {
             Command::Event(event) => Some(event.subject.to_string()),
@@ -163,7 +163,7 @@ impl Appended {
     }
 }
 
-/// A healthy node with one other.
+/// Returns a healthy node with one other.
 pub(crate) fn status() -> Status {
     let node = |name: &str, number, silent| NodeStatus {
         name: name.into(),

@@ -36,7 +36,7 @@ fn an_edge_is_added_and_removed_once() {
     });
 }
 
-/// A page of the subscribers of `s`: their ids as texts, and the cursor of the next.
+/// Returns a page of the subscribers of `s`: their ids as texts, and the cursor of the next.
 async fn page(http: &Http, limit: usize, after: Option<&str>) -> (Vec<String>, Option<String>) {
     let after = after.map_or_else(String::new, |after| format!("&after={after}"));
     let path = format!("/v1/subscribers/s?limit={limit}{after}");

@@ -76,7 +76,7 @@ fn the_page_names_the_right_that_each_route_needs() {
     }
 }
 
-/// What a schema that is a reference refers to.
+/// Returns what a schema that is a reference refers to.
 fn resolve<'a>(page: &'a Value, schema: &'a Value) -> &'a Value {
     match schema["$ref"].as_str() {
         Some(reference) => {

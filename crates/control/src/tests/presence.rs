@@ -103,7 +103,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// The next line; `None` when the answer has ended.
+    /// Returns the next line; `None` when the answer has ended.
     async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some((line, rest)) = self.text.split_once('\n') {
@@ -122,7 +122,7 @@ impl Lines {
         }
     }
 
-    /// The ids of a snapshot, sorted, and the cursor behind it.
+    /// Returns the ids of a snapshot, sorted, and the cursor behind it.
     async fn snapshot(&mut self) -> (Vec<String>, String) {
         let mut ids = Vec::new();
         let mut first = true;

@@ -17,7 +17,7 @@ fn asking(http: &Router, method: &'static str, path: &str, body: &str) -> JoinHa
     tokio::spawn(async move { ask(&http, method, &path, &[], body).await })
 }
 
-/// The position of the first command of an entry, as ids have it.
+/// Returns the position of the first command of an entry, as ids have it.
 fn id(sequence: u64, index: u64) -> String {
     format!("e-{}", sequence * 65_536 + index)
 }

@@ -13,7 +13,7 @@ fn secret(name: &str) -> String {
     format!("secret-of-{name}-0123456789")
 }
 
-/// A token for each right, and one for each right with a prefix.
+/// Returns a token for each right, and one for each right with a prefix.
 fn tokens() -> Tokens {
     let entry = |right: Right, prefixes: &str, kind: &str| {
         let name = format!("{}{kind}", right.name());
@@ -41,7 +41,7 @@ async fn ask_as(http: &axum::Router, name: &str, method: &str, path: &str, body:
     ask(http, method, path, &[("authorization", &bearer)], body).await
 }
 
-/// A path of a route, with ids that begin alike.
+/// Returns a path of a route, with ids that begin alike.
 fn path(route: &str, id: &str) -> String {
     let mut path = route.to_owned();
     for name in ["subject", "subscriber", "id"] {

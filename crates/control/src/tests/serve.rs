@@ -211,7 +211,8 @@ fn stopping_lets_a_request_finish_and_waits_two_seconds_at_most() {
     assert!(took < Duration::from_secs(8), "{took:?}");
 }
 
-/// How long it takes to stop while a request is under way, which then is answered or never is.
+/// Returns how long it takes to stop while a request is under way, which then is answered or never
+/// is.
 fn stop_during_a_request(finishes: bool) -> Duration {
     let fake = Fake::new();
     fake.login("1", 0, 1);

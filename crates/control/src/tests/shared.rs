@@ -132,7 +132,7 @@ fn a_batch_that_was_cut_short_goes_on_where_it_was_when_it_is_sent_again() {
     });
 }
 
-/// What a node was asked to remember of identities.
+/// Returns what a node was asked to remember of identities.
 fn asked(node: &Node) -> Vec<String> {
     std::mem::take(&mut node.fake.identity.lock())
 }
@@ -371,7 +371,7 @@ fn an_id_hides_on_all_nodes_and_on_one_that_starts_later() {
     });
 }
 
-/// What a node that starts with these rows is asked to remember.
+/// Returns what a node that starts with these rows is asked to remember.
 fn asked_at_start(rows: &graph::Rows) -> Vec<String> {
     let fake = super::fake::Fake::with_history(1 << 20);
     SharedState::of(fake.clone(), rows).unwrap();

@@ -43,7 +43,7 @@ const LOCALHOST: (PemFile<'_>, PemFile<'_>) =
     (fixture!("localhost.pem"), fixture!("localhost.key"));
 const RSA: (PemFile<'_>, PemFile<'_>) = (fixture!("rsa.pem"), fixture!("rsa.key"));
 
-/// The configuration of a server with one certificate.
+/// Returns the configuration of a server with one certificate.
 fn server((chain, key): (PemFile<'_>, PemFile<'_>)) -> ServerConfig {
     let now = UnixTime::now();
     let certificate = Certificate::from_pem(chain, key, now).unwrap();
@@ -114,7 +114,7 @@ fn exchange(stream: &mut Secure, request: &[u8]) -> String {
     answer
 }
 
-/// The first flight of a client.
+/// Returns the first flight of a client.
 fn client_hello() -> Vec<u8> {
     let name = ServerName::try_from("localhost").unwrap();
     let mut connection = ClientConnection::new(client(&[&version::TLS13]), name).unwrap();
@@ -170,7 +170,7 @@ fn a_body_larger_than_all_buffers_comes_whole() {
     control.stop();
 }
 
-/// What a peer gets until the other side ends, in bytes. A reset is a failure.
+/// Returns what a peer gets until the other side ends, in bytes. A reset is a failure.
 fn until_the_end(mut stream: TcpStream) -> Vec<u8> {
     let mut received = Vec::new();
     stream.read_to_end(&mut received).unwrap();

@@ -149,17 +149,17 @@ impl LiveTokens {
         Ok(token.cloned())
     }
 
-    /// Whether requests need a token.
+    /// Returns whether requests need a token.
     pub(crate) fn are_needed(&self) -> bool {
         !self.0.state.read().tokens.is_empty()
     }
 
-    /// The number of replacements so far.
+    /// Returns the number of replacements so far.
     pub(crate) fn generation(&self) -> u64 {
         self.0.generation.load(Relaxed)
     }
 
-    /// Whether a token is in force as it was.
+    /// Returns whether a token is in force as it was.
     pub(crate) fn has(&self, token: &Token) -> bool {
         let state = self.0.state.read();
         state.tokens.0.iter().any(|other| other.is_same(token))

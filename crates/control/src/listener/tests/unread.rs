@@ -30,7 +30,7 @@ fn batch(lines: usize) -> String {
     )
 }
 
-/// The number of events published so far.
+/// Returns the number of events published so far.
 fn published(fake: &Fake) -> u64 {
     let event = Event {
         subject: Id::from(1),
@@ -40,7 +40,7 @@ fn published(fake: &Fake) -> u64 {
     fake.router.publish(event, &Tally::new()).sequence - 1
 }
 
-/// The JSON objects of a chunked body.
+/// Returns the JSON objects of a chunked body.
 fn objects(answer: &str) -> Vec<Value> {
     let (_, body) = answer.split_once("\r\n\r\n").expect("a head");
     let (mut rest, mut text) = (body, String::new());
