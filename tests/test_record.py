@@ -93,7 +93,7 @@ def test_record_waits_for_a_name(tmp_path):
                 server.wait()
             until(lambda: not recording.rows()[-1]["pid"], "noticed")
         _, err = recording.end()
-    assert "no process is called" in err and err.count("watching process") == 2
+    assert "there is no process" in err and err.count("watching process") == 2
 
 
 def test_record_refuses(tmp_path):

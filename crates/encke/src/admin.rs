@@ -1,6 +1,6 @@
 //! Read-only admin endpoints of `encke proxy` and `encke hello`.
 //!
-//! Owns what the endpoints export of each program, and the errors of their configuration. Without
+//! Owns what the endpoints export of each program, and the checks of their configuration. Without
 //! `--control` there is no listener and no thread.
 
 use std::net::SocketAddr;
@@ -35,8 +35,8 @@ impl AdminEndpoints {
 
     /// Serves the endpoints until the returned handle is stopped or dropped.
     ///
-    /// Must come after the start of the workers: one with a descriptor table of its own needs no
-    /// descriptor of this, and its copy of the listener would outlive it.
+    /// Must be called after the workers have started: a worker with its own descriptor table would
+    /// otherwise get a copy of this listener, which would stay open after it is closed here.
     ///
     /// # Errors
     ///
@@ -51,7 +51,7 @@ impl AdminEndpoints {
     }
 }
 
-/// A running proxy.
+/// Source of the endpoints of `encke proxy`.
 pub(crate) struct ProxyAdmin(pub(crate) Arc<Proxy>);
 
 /// The names of all states of a backend.
@@ -95,7 +95,7 @@ impl AdminSource for ProxyAdmin {
     }
 }
 
-/// A running hello server.
+/// Source of the endpoints of `encke hello`.
 pub(crate) struct HelloAdmin(pub(crate) hello::Handle);
 
 impl AdminSource for HelloAdmin {

@@ -51,7 +51,7 @@ pub(crate) use store::{
 };
 pub(crate) use top::TopArguments;
 
-/// Worker threads that a command may be given.
+/// Range of the number of worker threads.
 const WORKERS: RangeInclusive<i64> = 1..=router::WORKERS_MAX as i64;
 
 /// A push server: publish an event about a subject, and every connected subscriber receives it at
@@ -223,7 +223,7 @@ pub(crate) struct AuthorityArguments {
 }
 
 impl AuthorityArguments {
-    /// The authorities.
+    /// Returns the authorities.
     pub(crate) fn authorities(&self) -> Authorities {
         Authorities::new(self.ca.as_deref())
     }
@@ -372,7 +372,7 @@ impl ControlArguments {
         self.authorities.authorities()
     }
 
-    /// A client of the control listener.
+    /// Returns a client of the control listener.
     pub(crate) fn client(&self) -> Result<ControlClient, Failure> {
         let token = self.token()?;
         let authorities = self.authorities.authorities();
@@ -380,7 +380,7 @@ impl ControlArguments {
             .map_err(Failure::misused)
     }
 
-    /// The token from the flags, else from the environment.
+    /// Returns the token from the flags, else from the environment.
     pub(crate) fn token(&self) -> Result<Option<String>, Failure> {
         let secret = self.token.secret().map_err(Failure::misused)?;
         Ok(secret.map(|secret| secret.reveal().to_owned()))
@@ -388,11 +388,11 @@ impl ControlArguments {
 }
 
 impl TokenArguments {
-    /// The token from the flags, else from the environment.
+    /// Returns the token from the flags, else from the environment.
     ///
     /// # Errors
     ///
-    /// A sentence if there is a token that is not valid.
+    /// When a token is set and invalid. The error is a sentence.
     pub(crate) fn secret(&self) -> Result<Option<Secret>, String> {
         self.find()
             .map_err(|needed| format!("the control token is not valid: {needed}"))

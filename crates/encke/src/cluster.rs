@@ -1,4 +1,4 @@
-//! `encke cluster`: a cluster, looked at, with a node fewer, or begun with a graph.
+//! `encke cluster`: shows a cluster, drains a node, or imports a graph into a new cluster.
 
 mod import;
 mod status;
@@ -7,7 +7,7 @@ mod drain;
 use crate::arguments::{ClusterArguments, ClusterVerb};
 use crate::failure::Failure;
 
-/// Does what the second word asks for.
+/// Runs a subcommand.
 pub(crate) fn run(arguments: &ClusterArguments) -> Result<(), Failure> {
     match &arguments.verb {
         ClusterVerb::Import(arguments) => import::run(arguments),

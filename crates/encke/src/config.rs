@@ -1,7 +1,7 @@
-//! The configuration of `encke serve`: file below environment below flags.
+//! The configuration of `encke serve`: flags override the environment, which overrides the file.
 //!
-//! Owns what each value means and which of them go together. All that is wrong is found in one
-//! pass, so that it can be put right in one.
+//! Owns the meaning of each value and which values exclude each other. All problems are reported at
+//! once.
 
 mod node;
 mod cluster;
@@ -56,21 +56,21 @@ pub(crate) use webhook::WebhookConfig;
 pub(crate) struct Config {
     pub(crate) addresses: Addresses,
     pub(crate) allow_anonymous: bool,
-    /// Another address for metrics and health alone.
+    /// Address of a further listener that has only metrics and health checks.
     pub(crate) metrics_listen: Option<SocketAddr>,
-    /// Whether the control listener and that of metrics speak TLS.
+    /// Whether the control listener and the one for metrics use TLS.
     pub(crate) control_tls: bool,
-    /// The tokens of the control API. Without any, programs on this machine need none.
+    /// Tokens of the control API. If there are none, programs on this machine need none.
     pub(crate) tokens: Tokens,
     /// Certificates of TLS listeners.
     pub(crate) tls: Option<Tls>,
-    /// Whether the page may publish, where only this machine reaches both listeners.
+    /// Whether the page may publish, provided that only this machine reaches the listeners.
     pub(crate) demo: bool,
     /// Data directory of the graph; `None` keeps it in memory only.
     pub(crate) data: Option<PathBuf>,
     /// Directory of the history; `None` keeps it in memory only.
     pub(crate) history_dir: Option<HistoryDir>,
-    /// What this server needs to be a node of a cluster, if it is one.
+    /// Settings of the cluster, if this server is a node of one.
     pub(crate) cluster: Option<::cluster::Options>,
     pub(crate) event_bytes: usize,
     /// Whether clients may publish, as their tokens allow.
@@ -81,22 +81,22 @@ pub(crate) struct Config {
     /// File of the access log; `-` for standard output.
     pub(crate) access_log: Option<PathBuf>,
     pub(crate) erlang: Option<erlang::Settings>,
-    /// Where events of sessions are sent, if anywhere.
+    /// Settings of the webhook, if it is configured.
     pub(crate) webhook: Option<WebhookConfig>,
     /// The bound on buffers, and where it comes from.
     pub(crate) buffers: BufferBound,
-    /// Addresses of sets of keys that tokens are checked with.
+    /// Addresses of key sets with which tokens are verified.
     pub(crate) jwks_urls: Vec<JwksUrl>,
-    /// Those of the data path. Whether there is a demo page is known only when the listeners are.
+    /// Settings of the data path, except for the demo page, which depends on the listeners.
     pub(crate) settings: Settings,
 }
 
 impl Config {
-    /// Settings that a reload can change, with those of TLS listeners.
+    /// Returns the settings that a reload can change, with those of TLS listeners.
     ///
     /// # Errors
     ///
-    /// A sentence, when the cryptographic library fails.
+    /// When the cryptographic library fails. The error is a sentence.
     pub(crate) fn live_settings(&self, tickets: &TicketKeys) -> Result<LiveSettings, String> {
         let tls = self.tls.as_ref().map(|tls| tls.server_config(tickets));
         Ok(LiveSettings {
@@ -106,30 +106,30 @@ impl Config {
     }
 }
 
-/// The flags of `encke serve` that are settings.
+/// Adds the flags of `encke serve` that are settings.
 pub(crate) fn add_flags(command: Command) -> Command {
     keys::add_flags(command)
 }
 
-/// The flags of `encke cluster import` that are settings.
+/// Adds the flags of `encke cluster import` that are settings.
 pub(crate) fn add_import_flags(command: Command) -> Command {
     keys::add_import_flags(command)
 }
 
-/// What `encke cluster import` needs of the settings.
+/// Settings of `encke cluster import`.
 #[derive(Debug)]
 pub(crate) struct ImportConfig {
     /// Data directory whose graph is imported.
     pub(crate) data: PathBuf,
-    /// The cluster.
+    /// Settings of the cluster.
     pub(crate) cluster: ::cluster::Options,
 }
 
-/// Parses those of the collected settings that an import needs.
+/// Parses the settings of an import.
 ///
 /// # Errors
 ///
-/// A sentence for each problem, those in `problems` first.
+/// When a setting is invalid. The error has a sentence for each problem, those in `problems` first.
 pub(crate) fn resolve_import(
     layers: &Layers,
     problems: Vec<String>,
@@ -151,11 +151,11 @@ pub(crate) fn resolve_import(
     }
 }
 
-/// Parses the collected settings.
+/// Parses the settings.
 ///
 /// # Errors
 ///
-/// A sentence for each problem, those in `problems` first.
+/// When a setting is invalid. The error has a sentence for each problem, those in `problems` first.
 pub(crate) fn resolve(layers: &Layers, problems: Vec<String>) -> Result<Config, Vec<String>> {
     let mut reader = Reader { layers, problems };
     let config = reader.config();
@@ -165,7 +165,7 @@ pub(crate) fn resolve(layers: &Layers, problems: Vec<String>) -> Result<Config, 
     }
 }
 
-/// Reader of settings that collects problems.
+/// Parser of settings that collects problems.
 struct Reader<'a> {
     layers: &'a Layers,
     problems: Vec<String>,
@@ -251,7 +251,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Settings that a reload can change.
+    /// Returns the settings that a reload can change.
     fn live_settings(&mut self, policy: Policy, buffer_bytes: usize) -> LiveSettings {
         LiveSettings {
             max_connections: self.find("max-connections", count).unwrap_or(usize::MAX),
@@ -275,7 +275,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A setting that has a default.
+    /// Parses a setting that has a default.
     fn get<T>(&mut self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> T {
         let default = match known(name).default {
             Otherwise::Is(text) => text,
@@ -285,7 +285,7 @@ impl Reader<'_> {
         found.unwrap_or_else(|| parse(default).expect("a default is well-formed"))
     }
 
-    /// A setting that may be absent. An invalid value is noted and counts as absent.
+    /// Parses a setting that may be absent. An invalid value is noted and counts as absent.
     fn find<T>(&mut self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
         let key = known(name);
         let (source, texts) = self.layers.get(key)?;
@@ -305,7 +305,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The values of a list. Each invalid one is noted and left out.
+    /// Parses the values of a list. Invalid ones are noted and left out.
     fn list<T>(&mut self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> Vec<T> {
         let key = known(name);
         let Some((source, texts)) = self.layers.get(key) else {
@@ -326,7 +326,7 @@ impl Reader<'_> {
         values
     }
 
-    /// The tokens: that of `control-token`, and those of `control-tokens`.
+    /// Returns the tokens of `control-token` and of `control-tokens`.
     fn tokens(&mut self) -> Tokens {
         let single = self.single_token().unwrap_or_default();
         let several = self.find("control-tokens", |path| {
@@ -342,7 +342,7 @@ impl Reader<'_> {
             })
     }
 
-    /// The token or the content of its file, from the source that comes later.
+    /// Returns the token, or the content of its file. The source with precedence counts.
     fn single_token(&mut self) -> Option<Tokens> {
         let (plain, file) = (known("control-token"), known("control-token-file"));
         let is_file = match (self.layers.get(plain), self.layers.get(file)) {
@@ -366,7 +366,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Data directory of the graph: none with `memory`, unless a later source names one.
+    /// Returns the data directory of the graph: `None` with `memory`, unless a source with higher
+    /// precedence names a directory.
     fn data(&mut self) -> Option<PathBuf> {
         let path = self.get("data", directory);
         let source = |name| self.layers.get(known(name)).map(|(source, _)| source);

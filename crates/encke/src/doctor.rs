@@ -1,4 +1,5 @@
-//! `encke doctor`: what stops so many connections, and what to do about it.
+//! `encke doctor`: reports what keeps this machine from holding a number of connections, and how to
+//! change it.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,7 +15,7 @@ use crate::arguments::DoctorArguments;
 use crate::failure::Failure;
 use crate::output;
 
-/// Examines the machine, and changes it where it is told to.
+/// Examines the machine and prints a report. With `--apply`, first changes settings.
 pub(crate) fn run(arguments: &DoctorArguments) -> Result<(), Failure> {
     let cores = || thread::available_parallelism().map_or(1, usize::from) as u64;
     let wanted = Workload {
@@ -33,12 +34,12 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<(), Failure> {
         let applied = apply(diagnosis.changes(), Path::new("/"));
         changes = applied.made;
         if let Some(why) = applied.refused {
-            return Err(refused(&why, &changes));
+            return Err(apply_failed(&why, &changes));
         }
         diagnosis = Diagnosis::of(&Readings::of_machine(), wanted);
     }
     let _ = if arguments.report.json {
-        output::json(&Told {
+        output::json(&Report {
             diagnosis: &diagnosis,
             changes: &changes,
         })?
@@ -48,24 +49,24 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<(), Failure> {
     verdict(&diagnosis)
 }
 
-/// Why not all could be applied, and how to undo what was.
-fn refused(why: &machine::failure::Failure, changes: &[Change]) -> Failure {
+/// Returns an error that says which change failed, and how to undo those made before it.
+fn apply_failed(why: &machine::failure::Failure, changes: &[Change]) -> Failure {
     let mut text = why.to_string();
     for Change { command, undo, .. } in changes {
-        text.push_str(&format!("\ndone before: {command}; to undo: {undo}"));
+        text.push_str(&format!("\nalready applied: {command}; to undo it: {undo}"));
     }
     Failure::failed(text)
 }
 
-/// What a program is told.
+/// The report as JSON (`--json`).
 #[derive(Debug, Serialize)]
-struct Told<'a> {
+struct Report<'a> {
     #[serde(flatten)]
     diagnosis: &'a Diagnosis,
     changes: &'a [Change],
 }
 
-/// Exit code 1 where something stops so many connections; which, is said already.
+/// Returns an error, for exit code 1, if a finding keeps the machine from holding the connections.
 fn verdict(diagnosis: &Diagnosis) -> Result<(), Failure> {
     let names: Vec<&str> = diagnosis
         .findings
@@ -118,7 +119,7 @@ fn text(diagnosis: &Diagnosis, changes: &[Change], applied: bool) -> String {
     text
 }
 
-/// All there is to know of what is not well.
+/// Appends a finding that needs a change, with its reason and its remedies.
 fn describe(finding: &Finding, text: &mut String) {
     let Finding {
         name,

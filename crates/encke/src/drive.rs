@@ -1,4 +1,4 @@
-//! `encke drive`: events at a rate, and what became of them.
+//! `encke drive`: publishes events at a rate, and reports their receipts and latencies.
 
 use std::time::Duration;
 
@@ -15,16 +15,16 @@ use crate::output;
 use crate::progress;
 use crate::units::human_count;
 
-/// The largest id unless told: the users of the great experiment.
+/// Default of the largest id: the number of users of `encke prove`.
 const MAX_ID: u32 = 1_000_000;
 
-/// How long unless told, in seconds.
+/// Default of the duration.
 const DURATION: Duration = Duration::from_secs(60);
 
-/// Connections unless told, where each has one request under way.
+/// Default of the connections, where each has one request in flight.
 const CONNECTIONS: u32 = 64;
 
-/// Drives, and reports.
+/// Publishes events and prints the report.
 pub(crate) fn run(arguments: &DriveArguments) -> Result<(), Failure> {
     let options = options(arguments)?;
     options.check().map_err(Failure::misused)?;
@@ -90,7 +90,7 @@ fn options(arguments: &DriveArguments) -> Result<Options, Failure> {
     })
 }
 
-/// Where events go.
+/// Returns the URL and the endpoint to which events are sent.
 fn way(arguments: &DriveArguments) -> Result<(String, Endpoint), Failure> {
     let Some(template) = &arguments.url else {
         let way = match arguments.per_request {
@@ -123,7 +123,7 @@ fn draw(arguments: &DriveArguments) -> TargetDistribution {
     }
 }
 
-/// The line of one second.
+/// Returns the progress line of one second.
 fn live(progress: &Progress) -> String {
     let Progress {
         seconds,
@@ -145,7 +145,7 @@ fn live(progress: &Progress) -> String {
     )
 }
 
-/// The report for a person.
+/// Returns the report as text.
 fn text(report: &Report) -> String {
     let Report {
         url,
@@ -206,7 +206,7 @@ fn times(times: &Times) -> String {
     )
 }
 
-/// Mean and standard deviation of all times, and of those up to two percentiles.
+/// Returns the mean and the standard deviation of all times, and of those up to two percentiles.
 fn spread(times: &Times) -> String {
     format!(
         "{} (standard deviation {}); of the shortest 95 %: {} ({}), of 99 %: {} ({})",
@@ -219,7 +219,7 @@ fn spread(times: &Times) -> String {
     )
 }
 
-/// Microseconds as milliseconds, to three digits or so.
+/// Formats microseconds as milliseconds with about three digits.
 fn millis(micros: f64) -> String {
     let millis = micros / 1000.0;
     match millis {

@@ -1,17 +1,18 @@
-//! The name of this run: in event ids, and for those who look at it.
+//! The epoch: the name of this run of the program, in event ids and in statistics.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Digits of the random part: a million values, against two starts within one second.
+/// Digits of the random part, which has 1.7 million values and tells starts within one second
+/// apart.
 const RANDOM_DIGITS: usize = 4;
 
-/// A name that no other run has: when it started, in seconds, and four random digits.
+/// Returns a name that no other run has: the time in seconds and four random digits, in base 36.
 pub(crate) fn of_this_run() -> String {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
-    // The standard library's only source of randomness: each state has its own keys.
+    // Each state has random keys; they are the only source of randomness of the standard library.
     let random = RandomState::new().build_hasher().finish();
     name(now.as_secs(), random)
 }

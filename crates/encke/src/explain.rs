@@ -1,4 +1,4 @@
-//! `encke explain`: whether an id would get what is published about another, and why.
+//! `encke explain`: says whether an id would receive an event about a subject now, and why.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::arguments::ExplainArguments;
 use crate::failure::Failure;
 use crate::output;
 
-/// Shows the verdict, its reasons and the sessions.
+/// Prints the verdict, its reasons and the sessions.
 pub(crate) fn run(arguments: &ExplainArguments) -> Result<(), Failure> {
     let mut client = arguments.control.client()?;
     let answer = client.explain_delivery(&arguments.subject, &arguments.subscriber)?;
@@ -33,7 +33,7 @@ fn text(answer: &Value) -> String {
     text
 }
 
-/// Where a session is, and what it is owed.
+/// Returns the line of a session: its connection and its backlog.
 fn session_line(session: &Value) -> String {
     let number = |name: &str| session[name].as_u64().unwrap_or(0);
     let word = |name: &str| session[name].as_str().unwrap_or("?");

@@ -1,6 +1,6 @@
-//! Why a command stopped, and the exit code that says so.
+//! Errors of commands, and the exit codes for them.
 //!
-//! Owns the exit codes: 0 done, 1 failed, 2 misused, 75 to be started again.
+//! Owns the exit codes: 0 success, 1 failure, 2 invalid arguments or configuration, 75 start again.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -8,29 +8,29 @@ use std::process::ExitCode;
 /// `EX_TEMPFAIL` of sysexits.h: supervisors that tell exit codes apart start the program again.
 const RESTART: u8 = 75;
 
-/// Failure of a command. Each variant holds whole sentences for the user.
+/// Error of a command. Each variant has whole sentences for the user.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The command is valid, but it failed.
     Failed(String),
-    /// The command has to be run again, and then goes on.
+    /// The command can continue if it is started again.
     Restart(String),
-    /// The command or its configuration is invalid; each sentence is one problem.
+    /// The arguments or the configuration are invalid. Each sentence is one problem.
     Misused(Vec<String>),
 }
 
 impl Failure {
-    /// A failure that reads as `sentence`.
+    /// Returns an error with this sentence.
     pub(crate) fn failed(sentence: impl fmt::Display) -> Self {
         Self::Failed(sentence.to_string())
     }
 
-    /// A misuse that reads as `sentence`.
+    /// Returns an error about arguments or configuration with this sentence.
     pub(crate) fn misused(sentence: impl fmt::Display) -> Self {
         Self::Misused(vec![sentence.to_string()])
     }
 
-    /// Exit code of the process.
+    /// Returns the exit code of the process.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Failed(_) => ExitCode::from(1),

@@ -1,4 +1,5 @@
-//! `encke flood`: the report on standard output, how it goes on standard error.
+//! `encke flood`: opens many clients. The report goes to standard output, progress to standard
+//! error.
 
 use std::fmt::Display;
 use std::fs;
@@ -23,7 +24,7 @@ use crate::output;
 use crate::progress::ProgressBar;
 use crate::units::{human_count, human_size};
 
-/// Opens the clients, keeps them, and reports.
+/// Opens the clients, keeps them open, and prints the report.
 pub(crate) fn run(arguments: &FloodArguments) -> Result<(), Failure> {
     let options = options(arguments)?;
     let end = &arguments.end;
@@ -46,21 +47,21 @@ pub(crate) fn run(arguments: &FloodArguments) -> Result<(), Failure> {
     };
     let interrupt = Interrupt::catch()?;
     let progress = ProgressBar::of(options.connections.into(), "clients");
-    let mut teller = Teller::new(&progress, options.connections);
+    let mut printer = ProgressPrinter::new(&progress, options.connections);
     let report = watch::run(
         &options,
         &until,
         &expectations,
         &interrupt,
         |flood, news| {
-            teller.tell(flood, news);
+            printer.tell(flood, news);
         },
     );
     progress.end();
     conclude(&report?, arguments)
 }
 
-/// Tells the report, and whether it is a success.
+/// Prints the report. Fails if it has a failure.
 fn conclude(report: &Report, arguments: &FloodArguments) -> Result<(), Failure> {
     for failure in &report.totals.failures {
         eprintln!("warning: {failure}");
@@ -81,15 +82,15 @@ fn conclude(report: &Report, arguments: &FloodArguments) -> Result<(), Failure> 
     Ok(())
 }
 
-/// What happens, as lines and a bar.
-struct Teller<'a> {
+/// Printer of the progress, as lines and a bar.
+struct ProgressPrinter<'a> {
     progress: &'a ProgressBar,
     connections: u32,
     is_settled: bool,
     has_explained: bool,
 }
 
-impl<'a> Teller<'a> {
+impl<'a> ProgressPrinter<'a> {
     fn new(progress: &'a ProgressBar, connections: u32) -> Self {
         Self {
             progress,
@@ -115,7 +116,7 @@ impl<'a> Teller<'a> {
     }
 }
 
-/// The line of one second.
+/// Returns the progress line of one second.
 fn line(news: &Progress, connections: u32) -> String {
     let (totals, counts) = (&news.totals, &news.totals.counts);
     let mut line = format!(
@@ -205,7 +206,7 @@ fn options(arguments: &FloodArguments) -> Result<Options, Failure> {
     })
 }
 
-/// What clients show to prove who they are.
+/// Returns the credentials of the clients.
 fn credentials(arguments: &CredentialArguments) -> Result<Credentials, Failure> {
     let (path, is_secret) = match (&arguments.token_file, &arguments.jwt_secret_file) {
         (Some(path), _) => (path, false),
@@ -225,7 +226,7 @@ fn credentials(arguments: &CredentialArguments) -> Result<Credentials, Failure> 
     Credentials::list(&String::from_utf8_lossy(&bytes)).map_err(|error| misused(&error))
 }
 
-/// Where to connect, and what that is called in reports.
+/// Returns the addresses to connect to, and their name in reports.
 fn targets(arguments: &FloodArguments) -> Result<(Targets, String), Failure> {
     if let Some(path) = &arguments.urls {
         let name = path.display().to_string();

@@ -6,7 +6,7 @@ mod load;
 use crate::arguments::{FriendsArguments, FriendsVerb};
 use crate::failure::Failure;
 
-/// Does what the second word asks for.
+/// Runs a subcommand.
 pub(crate) fn run(arguments: &FriendsArguments) -> Result<(), Failure> {
     match &arguments.verb {
         FriendsVerb::Generate(arguments) => generate::run(arguments),

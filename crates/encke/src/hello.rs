@@ -1,4 +1,4 @@
-//! `encke hello`: a server with one answer, until a signal ends it.
+//! `encke hello`: a server that answers every request with the same response.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ use crate::ports_file;
 use crate::serve::{logs, room};
 use crate::signals::{self, Request};
 
-/// Serves until a signal ends it.
+/// Serves until a signal stops it.
 pub(crate) fn run(arguments: &HelloArguments) -> Result<(), Failure> {
     let bodiless = matches!(arguments.status, 204 | 304);
     let body = arguments.body.as_deref();
@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &HelloArguments) -> Result<(), Failure> {
     })
     .map_err(Failure::failed)?;
     let handle = hello.handle();
-    // Where this fails the process ends, and its workers with it.
+    // If this fails, the process ends, and its workers with it.
     let control = admin.map(|endpoints| endpoints.serve(HelloAdmin(hello.handle())));
     let control = control.transpose()?;
     signals::handle(caught, move |request| {
@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &HelloArguments) -> Result<(), Failure> {
     ended.map_err(|error| Failure::failed(format_args!("a worker failed: {error}")))
 }
 
-/// Where one may look, if anywhere.
+/// Returns the settings of the admin endpoints, if they are configured.
 fn admin(arguments: &HelloArguments) -> Result<Option<AdminEndpoints>, String> {
     let Some(listen) = arguments.control else {
         return Ok(None);

@@ -4,7 +4,7 @@ use crate::arguments::{RevokeArguments, TicketArguments};
 use crate::failure::Failure;
 use crate::output;
 
-/// Issues a ticket, and prints it alone.
+/// Issues a ticket and prints it.
 pub(crate) fn ticket(arguments: &TicketArguments) -> Result<(), Failure> {
     let mut client = arguments.control.client()?;
     let answer = client.issue_ticket(&arguments.ids, arguments.ttl)?;
@@ -16,7 +16,7 @@ pub(crate) fn ticket(arguments: &TicketArguments) -> Result<(), Failure> {
     output::line(ticket).map(drop)
 }
 
-/// Revokes what was issued to an id, or one token.
+/// Revokes the tokens and tickets of an id, or one token.
 pub(crate) fn revoke(arguments: &RevokeArguments) -> Result<(), Failure> {
     let mut client = arguments.control.client()?;
     let answer = match (&arguments.id, &arguments.jti) {

@@ -1,4 +1,5 @@
-//! `encke listen`: events on standard output, the connection's fate on standard error.
+//! `encke listen`: prints events to standard output, and the state of the connection to standard
+//! error.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -12,7 +13,7 @@ use crate::arguments::{ListenArguments, Report, Transport};
 use crate::failure::Failure;
 use crate::output;
 
-/// Prints events until there were enough, the server refuses for good, or nobody reads.
+/// Prints events until there were enough of them, the server refuses, or standard output is closed.
 pub(crate) fn run(arguments: &ListenArguments) -> Result<(), Failure> {
     Url::parse(&arguments.url).map_err(Failure::misused)?;
     if arguments.presence && arguments.transport == Transport::Test {
@@ -35,7 +36,7 @@ pub(crate) fn run(arguments: &ListenArguments) -> Result<(), Failure> {
         start: arguments.start(),
         whole: arguments.report.json,
         presence: arguments.presence,
-        // Clients of a server that fell must not come back in step.
+        // Clients of a server that failed must not reconnect at the same time.
         seed: RandomState::new().build_hasher().finish(),
     };
     let mut left = arguments.count;
@@ -102,17 +103,17 @@ fn tell(
     Ok(ControlFlow::Continue(()))
 }
 
-/// Who is online, as the server has said up to now.
+/// Ids that are online, by the notices up to now.
 #[derive(Debug, Default)]
 struct Online {
     ids: BTreeSet<String>,
-    /// A snapshot of which pieces are still to come.
+    /// A snapshot whose last pieces have not arrived yet.
     snapshot: Option<BTreeSet<String>>,
     was_told: bool,
 }
 
 impl Online {
-    /// Takes what the server says. Returns a sentence, if something is new.
+    /// Applies a notice. Returns a sentence if something has changed.
     fn take(&mut self, presence: &Presence) -> Option<String> {
         match presence {
             Presence::Snapshot {
@@ -143,7 +144,7 @@ impl Online {
                 } else {
                     ids.remove(&id)
                 };
-                // The whole of a snapshot is told when it is complete.
+                // A snapshot is shown when it is complete.
                 (is_new && !is_within).then_some(sentence)
             }
         }
@@ -158,7 +159,7 @@ impl Online {
     }
 }
 
-/// An id as a person writes it.
+/// Returns an id without the quotes of JSON.
 fn name(id: &serde_json::Value) -> String {
     id.as_str().map_or_else(|| id.to_string(), str::to_owned)
 }
@@ -177,7 +178,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn who_is_online_is_told_when_it_changes_and_a_snapshot_as_a_whole() {
+    fn changes_of_presence_are_shown_and_snapshots_as_a_whole() {
         let mut online = Online::default();
         let snapshot = |ids: serde_json::Value, is_first, has_more| Presence::Snapshot {
             online: ids.as_array().cloned().unwrap_or_default(),
@@ -195,7 +196,7 @@ mod tests {
         assert_eq!(online.take(&change("rj", true)), None);
         let left = online.take(&change("rj", false));
         assert_eq!(left.as_deref(), Some("rj is offline"));
-        // A poll says the same again with each answer.
+        // Each response to a poll repeats the snapshot.
         assert_eq!(
             online.take(&snapshot(json!([7, "alice", "bob"]), true, false)),
             None
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_snapshot_is_told_also_when_nobody_is_online() {
+    fn the_first_snapshot_is_shown_even_if_it_is_empty() {
         let nobody = Presence::Snapshot {
             online: Vec::new(),
             is_first: true,

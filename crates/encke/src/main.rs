@@ -1,8 +1,8 @@
 //! The `encke` command.
 //!
-//! Holds arguments, configuration, text and exit codes, and nothing that a library would want.
+//! Holds arguments, configuration, text and exit codes. All logic is in the libraries.
 
-// Verbs, in the order in which a newcomer meets them.
+// Commands, in the order of the help.
 mod serve;
 mod publish;
 mod listen;
@@ -26,7 +26,7 @@ mod proxy;
 mod hello;
 mod manual;
 
-// What they stand on.
+// What the commands share.
 mod arguments;
 mod config;
 mod epoch;

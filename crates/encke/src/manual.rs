@@ -1,5 +1,5 @@
-//! `encke completions` and `encke man`: what shells and `man` know about the command line, made
-//! from its description.
+//! `encke completions` and `encke man`: completion scripts and manual pages, generated from the
+//! definition of the command line.
 
 use std::io::{self, Write};
 
@@ -23,7 +23,7 @@ pub(crate) fn completions(arguments: &CompletionsArguments) -> Result<(), Failur
 /// Prints a manual page, or writes all of them to a directory.
 pub(crate) fn man(arguments: &ManArguments) -> Result<(), Failure> {
     let mut root = Arguments::command().disable_help_subcommand(true);
-    // Gives subcommands their full names: `encke-friends-load`.
+    // Gives subcommands their full names, such as `encke-friends-load`.
     root.build();
     if let Some(directory) = &arguments.output {
         return clap_mangen::generate_to(root, directory).map_err(|error| {
@@ -40,13 +40,13 @@ pub(crate) fn man(arguments: &ManArguments) -> Result<(), Failure> {
     print(&page)
 }
 
-/// The command of which `words` are the name.
+/// Returns the command whose name is `words`.
 fn find(root: Command, words: &[String]) -> Result<Command, Failure> {
     let mut command = root;
     for word in words {
         command = command.find_subcommand(word).cloned().ok_or_else(|| {
             Failure::misused(format_args!(
-                "`encke {}` is no command; see encke --help",
+                "`encke {}` is not a command; see encke --help",
                 words.join(" ")
             ))
         })?;
@@ -54,7 +54,7 @@ fn find(root: Command, words: &[String]) -> Result<Command, Failure> {
     Ok(command)
 }
 
-/// Writes to standard output, whose reader may go away.
+/// Writes to standard output. It is a success if the reader has closed it.
 fn print(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {

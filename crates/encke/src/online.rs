@@ -1,4 +1,4 @@
-//! `encke online`: which ids are online.
+//! `encke online`: says which ids are online.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::arguments::OnlineArguments;
 use crate::failure::Failure;
 use crate::output;
 
-/// Shows which of the ids are online.
+/// Prints which of the ids are online.
 pub(crate) fn run(arguments: &OnlineArguments) -> Result<(), Failure> {
     let mut client = arguments.control.client()?;
     let answer = client.which_online(&arguments.ids)?;
@@ -16,7 +16,7 @@ pub(crate) fn run(arguments: &OnlineArguments) -> Result<(), Failure> {
     output::foreign_line(text(&arguments.ids, &answer).trim_end()).map(drop)
 }
 
-/// A line for each id, in the order of the arguments.
+/// Returns a line for each id, in the order of the arguments.
 fn text(ids: &[String], answer: &Value) -> String {
     let online = answer["online"].as_array().map_or(&[][..], Vec::as_slice);
     let line = |id: &String| {

@@ -1,4 +1,4 @@
-//! Standard output, whose reader may go away: `encke listen rj | head` is a success.
+//! Standard output. It is a success if its reader closes it, as in `encke listen rj | head`.
 
 use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
@@ -9,27 +9,27 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// Whether the reader of standard output is still there.
+/// Whether standard output is still open; [`ControlFlow::Break`] if its reader has closed it.
 pub(crate) type Reading = ControlFlow<()>;
 
-/// Writes one line and hands it over at once. Breaks when the reader has gone.
+/// Writes one line and flushes it. Breaks if the reader has closed standard output.
 pub(crate) fn line(text: impl Display) -> Result<Reading, Failure> {
     written(write_line(&mut io::stdout().lock(), &text))
 }
 
-/// Writes one line of JSON. Breaks when the reader has gone.
+/// Writes one line of JSON. Breaks if the reader has closed standard output.
 pub(crate) fn json(value: &impl Serialize) -> Result<Reading, Failure> {
     line(as_json(value)?)
 }
 
-/// A value as one line of JSON.
+/// Returns a value as one line of JSON.
 pub(crate) fn as_json(value: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string(value).map_err(Failure::failed)
 }
 
-/// Writes one line that may hold the words of strangers. On a terminal, control characters are
-/// escaped: they could move the cursor, change the title or hide text. Other readers get the line
-/// as it is.
+/// Writes one line that may contain text of other parties. On a terminal, control characters are
+/// escaped, because they could move the cursor, change the title or hide text. Other readers get
+/// the line unchanged.
 pub(crate) fn foreign_line(text: &str) -> Result<Reading, Failure> {
     if io::stdout().is_terminal() {
         line(escaped(text))

@@ -1,4 +1,4 @@
-//! `encke plan`: what a number of users costs.
+//! `encke plan`: estimates what a number of users needs.
 
 use machine::doctor::settings::NeededSetting;
 use machine::humanize;
@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &PlanArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a program is told.
+/// The plan as JSON (`--json`).
 #[derive(Debug, Serialize)]
 struct Planned {
     demand: Demand,

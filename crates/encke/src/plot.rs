@@ -1,4 +1,4 @@
-//! `encke plot`: pictures of what `encke record` wrote.
+//! `encke plot`: plots a recording of `encke record`.
 
 use machine::plot::panels::{self, PanelKind};
 use machine::plot::recording::Recording;
@@ -9,7 +9,7 @@ use crate::arguments::{PanelName, PlotArguments};
 use crate::failure::Failure;
 use crate::output;
 
-/// Draws.
+/// Draws a plot.
 pub(crate) fn run(arguments: &PlotArguments) -> Result<(), Failure> {
     let recordings: Vec<Recording> = arguments
         .files

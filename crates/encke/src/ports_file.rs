@@ -1,4 +1,4 @@
-//! The file that tells scripts where a server listens, and its process id.
+//! The file that has a server's addresses and process id, for scripts (`--ports-file`).
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// Writes the file whole or not at all.
+/// Writes the file atomically.
 pub(crate) fn write(path: &Path, ports: &impl Serialize) -> Result<(), Failure> {
     let mut text = serde_json::to_string(ports).map_err(Failure::failed)?;
     text.push('\n');

@@ -1,16 +1,16 @@
-//! How far a command is: a bar on standard error where that is a terminal, nothing elsewhere.
+//! Progress of a command: a bar on standard error if that is a terminal.
 
 use indicatif::ProgressStyle;
 
-/// Redraws a second.
+/// Redraws a second at most.
 const REDRAWS: u8 = 10;
 
-/// A bar that goes away in the end.
+/// A progress bar that is removed at the end.
 #[derive(Debug)]
 pub(crate) struct ProgressBar(indicatif::ProgressBar);
 
 impl ProgressBar {
-    /// The bar of something that is done when `length` things, called `what`, are.
+    /// Returns a bar for `length` units of `what`.
     pub(crate) fn of(length: u64, what: &str) -> Self {
         let bar = indicatif::ProgressBar::new(length);
         bar.set_draw_target(indicatif::ProgressDrawTarget::stderr_with_hz(REDRAWS));
@@ -18,23 +18,23 @@ impl ProgressBar {
             ProgressStyle::with_template(
                 "{wide_bar} {human_pos} of {human_len} {prefix}, {eta} left",
             )
-            .expect("the template is right"),
+            .expect("the template is valid"),
         );
         bar.set_prefix(what.to_owned());
         Self(bar)
     }
 
-    /// So many are done.
+    /// Sets the number of units that are done.
     pub(crate) fn reach(&self, done: u64) {
         self.0.set_position(done);
     }
 
-    /// There are so many in all.
+    /// Sets the number of units in all.
     pub(crate) fn length(&self, length: u64) {
         self.0.set_length(length);
     }
 
-    /// Says a line on standard error, above the bar.
+    /// Prints a line to standard error, above the bar.
     pub(crate) fn say(&self, line: impl std::fmt::Display) {
         self.0.suspend(|| eprintln!("{line}"));
     }

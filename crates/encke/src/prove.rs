@@ -1,4 +1,4 @@
-//! `encke prove`: the whole experiment, and its page.
+//! `encke prove`: runs the whole experiment and writes its report.
 
 use std::env;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::progress::ProgressBar;
 
-/// Runs the experiment, or is the users of one.
+/// Runs the experiment, or, in a child process, the users of one.
 pub(crate) fn run(arguments: &ProveArguments) -> Result<(), Failure> {
     if !arguments.clients_of.is_empty() {
         let users = Users {
@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &ProveArguments) -> Result<(), Failure> {
     let program = env::current_exe().map_err(|error| {
         Failure::failed(format_args!("this program cannot find itself: {error}"))
     })?;
-    // Nothing is worse than to measure for minutes and not to be able to say what.
+    // Checked first: a report that cannot be written would waste minutes of measurement.
     fs::write(&arguments.output, "").map_err(|error| unwritable(arguments, &error))?;
     let interrupt = Interrupt::catch_with_cleanup(bench::child::clean_up)?;
     let options = Options {

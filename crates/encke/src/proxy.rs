@@ -1,4 +1,4 @@
-//! `encke proxy`: from configuration to running workers, and to their end.
+//! `encke proxy`: reads the configuration, starts the workers, reloads and stops them.
 
 mod config;
 mod latency;
@@ -33,7 +33,7 @@ use crate::ports_file;
 use crate::serve::{logs, room};
 use crate::signals::{self, Request};
 
-/// Passes connections on until a signal ends it.
+/// Relays connections until a signal stops it.
 pub(crate) fn run(arguments: &ProxyArguments) -> Result<(), Failure> {
     let config::Configuration {
         settings,
@@ -49,9 +49,9 @@ pub(crate) fn run(arguments: &ProxyArguments) -> Result<(), Failure> {
     let (outputs, writers) = outputs(arguments, access_log)?;
     let reopener = outputs.access.as_ref().map(AccessLog::reopener);
     let proxy = Arc::new(Proxy::start(&settings, &outputs).map_err(Failure::failed)?);
-    // From now on only workers hold the ends that their writers wait at.
+    // From now on only workers hold the senders, so the writers end with the workers.
     drop(outputs);
-    // Where this fails the process ends, and its workers with it.
+    // If this fails, the process ends, and its workers with it.
     let control = admin.map(|endpoints| endpoints.serve(ProxyAdmin(Arc::clone(&proxy))));
     let control = control.transpose()?;
     handle_signals(caught, arguments, &settings, &proxy, reopener)?;
@@ -114,7 +114,7 @@ fn reload(proxy: &Proxy, reader: &config::Reader) {
     }
 }
 
-/// Where workers' words go, and the threads that write them.
+/// Returns the outputs of the workers, and the threads that write them.
 fn outputs(
     arguments: &ProxyArguments,
     access_log: Option<PathBuf>,
@@ -148,7 +148,7 @@ fn open_log(path: &Path) -> io::Result<AccessOutput> {
     if path == Path::new("-") {
         return Ok(Box::new(io::stdout()));
     }
-    // A FIFO without a reader is an error then, and not waited for.
+    // With this flag a FIFO without a reader is an error; without it `open` would block.
     let flags = OFlags::NONBLOCK.bits() as i32;
     let mut options = OpenOptions::new();
     let opened = options
@@ -160,19 +160,19 @@ fn open_log(path: &Path) -> io::Result<AccessOutput> {
         Some(Errno::NXIO) => io::Error::other("no program reads the FIFO; start its reader first"),
         _ => error,
     })?;
-    // Whoever reads slowly is waited for.
+    // Later writes to a slow reader block.
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(Box::new(file))
 }
 
-/// How long what is written last may take. Who does not read must not keep the proxy from its end.
+/// Time for the last lines to be written. A reader that is stuck must not block the shutdown.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 fn await_writers(writers: Vec<JoinHandle<()>>) {
     let (done, written) = mpsc::sync_channel::<()>(0);
     thread::spawn(move || {
         for writer in writers {
-            // One that panicked has said so.
+            // A panic was reported by the thread.
             let _ = writer.join();
         }
         drop(done);
@@ -192,7 +192,7 @@ fn announce(
     control: Option<SocketAddr>,
 ) -> Result<(), Failure> {
     let listen = proxy.addresses();
-    // Whoever asks for JSON gets nothing else on standard output.
+    // With --json nothing else goes to standard output.
     let say = |line: fmt::Arguments<'_>| match arguments.json {
         true => {
             tracing::info!("{line}");

@@ -1,4 +1,4 @@
-//! `encke publish` and `encke send`: one event, or one for each line of standard input.
+//! `encke publish` and `encke send`: publish one event, or one for each line of standard input.
 
 use std::io::{self, BufRead, IsTerminal};
 
@@ -10,7 +10,7 @@ use crate::arguments::{EventArguments, PublishArguments, Report, SendArguments};
 use crate::failure::Failure;
 use crate::output::{self, Reading};
 
-/// Publishes about a subject.
+/// Publishes an event about a subject.
 pub(crate) fn publish(arguments: &PublishArguments) -> Result<(), Failure> {
     let (subject, event) = (&arguments.subject, &arguments.event);
     let mut client = event.control.client()?;
@@ -20,7 +20,7 @@ pub(crate) fn publish(arguments: &PublishArguments) -> Result<(), Failure> {
             let receipt = client.publish(subject, payload.as_bytes(), labels)?;
             tell(&receipt, event.report).map(drop)
         }
-        // A line that is JSON goes as an event of its own: a batch line has its text as a string.
+        // Each line of JSON is sent in a request of its own: in a batch it would become a string.
         None if event.json_data => {
             each_line(event.report, |line| client.publish(subject, line, labels))
         }
@@ -28,7 +28,7 @@ pub(crate) fn publish(arguments: &PublishArguments) -> Result<(), Failure> {
     }
 }
 
-/// Sends to one id.
+/// Sends an event to one id.
 pub(crate) fn send(arguments: &SendArguments) -> Result<(), Failure> {
     let (id, event) = (&arguments.id, &arguments.event);
     let mut client = event.control.client()?;
@@ -42,7 +42,7 @@ pub(crate) fn send(arguments: &SendArguments) -> Result<(), Failure> {
     }
 }
 
-/// The payload given, or nothing when the lines of standard input are the payloads.
+/// Returns the payload argument, or `None` if the lines of standard input are the payloads.
 fn payload(event: &EventArguments) -> Result<Option<&str>, Failure> {
     match event.payload.as_deref() {
         Some("-") => Ok(None),
@@ -61,30 +61,30 @@ fn labels(event: &EventArguments) -> EventMetadata<'_> {
     }
 }
 
-/// Publishes lines as they come, all on one request.
+/// Publishes lines as they are read, all in one request.
 fn stream(
     client: &mut ControlClient,
     subject: &str,
     event: &EventArguments,
 ) -> Result<(), Failure> {
-    let mut told = Told::new(event.report);
+    let mut printer = ReceiptPrinter::new(event.report);
     let mut broken = None;
     let kind = event.kind.as_deref();
     client.publish_lines(subject, kind, io::stdin(), |answer| {
-        // The events are published all the same when nobody reads the receipts.
-        if let Err(failure) = told.answer(&answer) {
+        // The events are published even if nobody reads the receipts.
+        if let Err(failure) = printer.answer(&answer) {
             broken.get_or_insert(failure);
         }
     })?;
-    broken.map_or_else(|| told.end(), Err)
+    broken.map_or_else(|| printer.end(), Err)
 }
 
-/// Gives each line to `publish`, one after another.
+/// Calls `publish` with each line.
 fn each_line(
     report: Report,
     mut publish: impl FnMut(&[u8]) -> machine::failure::Outcome<Receipt>,
 ) -> Result<(), Failure> {
-    let mut told = Told::new(report);
+    let mut printer = ReceiptPrinter::new(report);
     let mut input = io::stdin().lock();
     let mut line = Vec::new();
     for number in 1_u64.. {
@@ -99,12 +99,12 @@ fn each_line(
         let text = text.strip_suffix(b"\r").unwrap_or(text);
         let receipt = publish(text)
             .map_err(|failure| Failure::failed(format_args!("line {number}: {failure}")))?;
-        told.receipt(&receipt)?;
+        printer.receipt(&receipt)?;
     }
-    told.end()
+    printer.end()
 }
 
-/// Sums of many receipts.
+/// Sums of receipts.
 #[derive(Debug, Default)]
 struct Sums {
     events: u64,
@@ -114,15 +114,15 @@ struct Sums {
     failed: u64,
 }
 
-/// What is told of many events: each receipt as JSON; else, for people, each receipt when they type
-/// the lines, and only the sums when a program does.
-struct Told {
+/// Printer of the receipts of many events. With `--json` it prints each receipt. Otherwise it
+/// prints each receipt if standard input is a terminal, and else only their sums.
+struct ReceiptPrinter {
     report: Report,
     typed: bool,
     sums: Sums,
 }
 
-impl Told {
+impl ReceiptPrinter {
     fn new(report: Report) -> Self {
         Self {
             report,
@@ -131,7 +131,7 @@ impl Told {
         }
     }
 
-    /// A line of a batch's answer: a receipt, or what is wrong with a line.
+    /// Handles a line of the answer to a batch: a receipt, or the error of a line.
     fn answer(&mut self, answer: &Value) -> Result<(), Failure> {
         match Receipt::deserialize(answer) {
             Ok(receipt) => self.receipt(&receipt),
@@ -192,7 +192,7 @@ impl Told {
     }
 }
 
-/// Tells one receipt.
+/// Prints one receipt.
 fn tell(receipt: &Receipt, report: Report) -> Result<Reading, Failure> {
     if report.json {
         output::json(receipt)
@@ -201,7 +201,7 @@ fn tell(receipt: &Receipt, report: Report) -> Result<Reading, Failure> {
     }
 }
 
-/// A receipt for a person.
+/// Returns a receipt as a sentence.
 fn sentence(receipt: &Receipt) -> String {
     let Receipt {
         id,
@@ -217,7 +217,7 @@ fn sentence(receipt: &Receipt) -> String {
     format!("{id}: {subscribers} subscriber{plural}, {online} online; {fate}")
 }
 
-/// Outcome of the deliveries. Zeros are left out, except of written sessions.
+/// Returns the outcomes of deliveries as text. Zeros are left out, except for written sessions.
 fn fate(written: u64, queued: u64, shed: u64) -> String {
     let plural = if written == 1 { "" } else { "s" };
     let mut text = format!("written to {written} session{plural}");

@@ -1,4 +1,4 @@
-//! `encke record`: a log of what a process and its machine use.
+//! `encke record`: records what a process and its machine use.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::units::{human_count, human_size};
 
-/// Records until the time is over or somebody interrupts.
+/// Records until the time is over or a signal comes.
 pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Failure> {
     if arguments.report.json && arguments.output.is_none() {
         return Err(Failure::misused(
@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Failure> {
         Some(path) => Box::new(create(path, arguments.force)?),
         None => Box::new(io::stdout()),
     };
-    let mut source = Told {
+    let mut source = ReportingProbe {
         probe,
         waiting_for: arguments.name.as_deref(),
     };
@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Failure> {
     let show = arguments.output.is_some() && io::IsTerminal::is_terminal(&io::stderr());
     let recorded = record::run(&mut source, pace, &mut sleep, &mut out, |row| {
         if show {
-            eprint!("\r\x1b[K{}", spoken(row));
+            eprint!("\r\x1b[K{}", progress_line(row));
         }
     });
     if show {
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Failure> {
     }
     match recorded {
         Ok(summary) => tell(&summary, arguments),
-        // The reader of standard output went away: it has seen enough.
+        // The reader has closed standard output, which is a success.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(Failure::failed(format_args!(
             "a row cannot be written: {error}"
@@ -64,14 +64,14 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Failure> {
     }
 }
 
-/// A probe whose changes are told as they come.
-struct Told<'a> {
+/// A probe that reports on standard error which process it records.
+struct ReportingProbe<'a> {
     probe: Probe,
-    /// The name that nobody has had yet.
+    /// The name of the process, until there is one.
     waiting_for: Option<&'a str>,
 }
 
-impl Source for Told<'_> {
+impl Source for ReportingProbe<'_> {
     fn read(&mut self) -> Row {
         let row = self.probe.read();
         for change in self.probe.changes() {
@@ -79,7 +79,7 @@ impl Source for Told<'_> {
             eprintln!("{change}");
         }
         if let Some(name) = self.waiting_for.take() {
-            eprintln!("no process is called {name} yet; recording the machine until there is one");
+            eprintln!("there is no process {name} yet; recording the machine until there is one");
         }
         row
     }
@@ -97,15 +97,15 @@ fn create(path: &Path, force: bool) -> Result<File, Failure> {
         let path = path.display();
         Failure::failed(match error.kind() {
             io::ErrorKind::AlreadyExists => {
-                format!("{path} is there already: pass another name, or --force to overwrite it")
+                format!("{path} exists already: pass another name, or --force to overwrite it")
             }
             _ => format!("{path} cannot be written: {error}"),
         })
     })
 }
 
-/// A row as a line that is overwritten by the next.
-fn spoken(row: &Row) -> String {
+/// Returns a row as the text of the progress line.
+fn progress_line(row: &Row) -> String {
     let seconds = row.elapsed.as_secs();
     let mut text = format!("{seconds} s");
     if let Some(process) = row.process {

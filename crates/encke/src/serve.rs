@@ -1,4 +1,4 @@
-//! `encke serve`: from configuration to a running server, and to its end.
+//! `encke serve`: reads the configuration, starts the server, reloads and stops it.
 
 mod access_log;
 mod announce;
@@ -42,7 +42,7 @@ use listeners::Listeners;
 use presence_clock::PresenceClock;
 use reload::{Loaded, Reloader};
 
-/// Runs the server until a signal ends it.
+/// Runs the server until a signal stops it.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     let own = &arguments.own;
     let flags = arguments.settings.clone();
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
 }
 
 fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
-    // The environment is read and cleaned while there is one thread.
+    // Changing the environment is safe only while there is one thread.
     let inherited = Inherited::take()?;
     let listeners = Listeners::new(&config, inherited)?;
     let demo = listeners.allow_demo(&config);
@@ -75,8 +75,8 @@ fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
         addresses,
     } = listeners;
     room::raise_descriptor_limit();
-    // Before the workers: with tables of their own they have only the descriptors that exist now. A
-    // signal's handler may run on any of them, and all of them wake the control API's threads.
+    // Before the workers start: workers with their own descriptor tables have only the descriptors
+    // that exist now, and the handler of a signal, which writes to one, may run on any of them.
     let caught = signals::catch()?;
     let threads = control::Threads::start().map_err(Failure::failed)?;
 
@@ -227,7 +227,7 @@ fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
     drop(access_log);
     let node_ended = node.map_or(Ok(()), erlang::Running::join);
     control.stop();
-    // Sessions have all ended.
+    // All sessions have ended.
     if let Some((webhook, _)) = webhook {
         webhook.end();
     }
@@ -241,7 +241,7 @@ fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
     if let Some(log) = log {
         log.end();
     }
-    // Nobody asks for changes any more; those under way are made durable.
+    // There are no more requests for changes; those in flight are made durable.
     graph.end();
     announce::ended();
     ended
@@ -262,10 +262,10 @@ fn handle_signals(
             tracing::info!("{name} is ignored: the server is shutting down");
         }
         Request::Reload(_) => {
-            // Also when the configuration is refused: the file has been moved away.
+            // Also if the configuration is invalid: the file may have been moved away.
             reopen(access_log.as_ref());
             let mut states = vec![NotifyState::Reloading];
-            // Without it, the manager would take the reload for failed.
+            // systemd takes a reload without this time for failed.
             states.extend(NotifyState::monotonic_usec_now());
             tell_manager(&states);
             reloader.reload();
@@ -290,7 +290,7 @@ fn reopen(access_log: Option<&AccessLog>) {
     }
 }
 
-/// The graph, from its directory if it has one.
+/// Opens the graph, from its directory if it has one.
 fn open_graph(data: Option<&Path>) -> Result<Graph, Failure> {
     let Some(path) = data else {
         return Ok(Graph::memory());
@@ -304,7 +304,7 @@ fn open_graph(data: Option<&Path>) -> Result<Graph, Failure> {
     Ok(graph)
 }
 
-/// A secret that no other run has.
+/// Returns a secret that no other run has.
 fn demo_secret() -> Result<DemoSecret, Failure> {
     let mut random = [0; size_of::<u128>()];
     let filled = getrandom(&mut random, GetRandomFlags::empty());
@@ -316,7 +316,7 @@ fn demo_secret() -> Result<DemoSecret, Failure> {
     Ok(DemoSecret::new(u128::from_ne_bytes(random)))
 }
 
-/// Tells systemd, if it is there.
+/// Notifies systemd, if it started this process.
 fn tell_manager(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::warn!("the service manager could not be notified of {states:?}: {error}");

@@ -1,4 +1,4 @@
-//! `encke sessions`: the sessions of an id as a table, or closed.
+//! `encke sessions`: lists or closes the sessions of an id.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ const COLUMNS: [(&str, &str); 8] = [
     ("IDS", "ids"),
 ];
 
-/// Shows the sessions, or closes them.
+/// Prints the sessions of an id, or closes them.
 pub(crate) fn run(arguments: &SessionsArguments) -> Result<(), Failure> {
     let mut client = arguments.control.client()?;
     let id = &arguments.id;
@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &SessionsArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What to say when the table does not have them all.
+/// Returns a note if the table does not have all sessions.
 fn shortfall(answer: &Value) -> Option<String> {
     let (total, shown) = (answer["total"].as_u64()?, answer["shown"].as_u64()?);
     (shown < total).then(|| {

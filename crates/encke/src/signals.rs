@@ -1,17 +1,17 @@
-//! Signals of the server commands, with this program's errors.
+//! Signals for the server commands.
 
 pub(crate) use machine::signals::Request;
 use machine::signals::Signals;
 
 use crate::failure::Failure;
 
-/// Catches the signals of a server. Must come before the start of its workers.
+/// Catches the signals of a server. Must be called before its workers start.
 pub(crate) fn catch() -> Result<Signals, Failure> {
     Signals::catch()
         .map_err(|error| Failure::failed(format_args!("signals cannot be caught: {error}")))
 }
 
-/// Hands each request to `handle`, on a thread of its own, until the process ends.
+/// Starts a thread that calls `handle` for each signal, until the process ends.
 pub(crate) fn handle(
     signals: Signals,
     handle: impl FnMut(Request) + Send + 'static,

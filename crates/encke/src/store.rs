@@ -1,4 +1,4 @@
-//! `encke graph`: the graph of a data directory, looked at, written out, copied.
+//! `encke graph`: checks, counts, exports, compacts and backs up the graph of a data directory.
 
 mod backup;
 mod opened;
@@ -19,7 +19,7 @@ use crate::progress::ProgressBar;
 use crate::units::{human_count, human_size};
 use opened::Opened;
 
-/// Does what the second word asks for.
+/// Runs a subcommand.
 pub(crate) fn run(arguments: &StoreArguments) -> Result<(), Failure> {
     match &arguments.verb {
         StoreVerb::Check(arguments) => check(arguments),
@@ -79,7 +79,7 @@ fn stats(arguments: &ReadArguments) -> Result<(), Failure> {
     let directory = opened.directory();
     let snapshot = directory.snapshot().map_err(Failure::failed)?;
     let statistics = snapshot.statistics().map_err(Failure::failed)?;
-    // Closing the file may change its length.
+    // Closing the file may change its length, which is read next.
     drop(snapshot);
     let file = directory.file();
     let bytes = std::fs::metadata(&file).map_err(Failure::failed)?.len();

@@ -8,14 +8,14 @@ use crate::arguments::SubscribeArguments;
 use crate::failure::Failure;
 use crate::output;
 
-/// One edge, as it is reported.
+/// Result of a change of one edge.
 #[derive(Debug, Serialize)]
 struct Edge<'a> {
     subscriber: &'a str,
     subject: &'a str,
-    /// Whether it holds now.
+    /// Whether the edge exists now.
     subscribed: bool,
-    /// Whether it was otherwise before.
+    /// Whether that was changed.
     changed: bool,
 }
 
@@ -35,12 +35,12 @@ impl fmt::Display for Edge<'_> {
     }
 }
 
-/// Makes edges.
+/// Adds subscriptions.
 pub(crate) fn subscribe(arguments: &SubscribeArguments) -> Result<(), Failure> {
     change(arguments, true)
 }
 
-/// Ends them.
+/// Removes subscriptions.
 pub(crate) fn unsubscribe(arguments: &SubscribeArguments) -> Result<(), Failure> {
     change(arguments, false)
 }
@@ -65,7 +65,7 @@ fn change(arguments: &SubscribeArguments, subscribed: bool) -> Result<(), Failur
         } else {
             output::line(edge)
         };
-        // All edges are changed, whether or not anybody reads of it.
+        // All edges are changed before an error of the output is returned.
         let _ = told?;
     }
     Ok(())

@@ -1,10 +1,10 @@
-//! `encke top`: what a running server is at, as a picture, as tables or as JSON.
+//! `encke top`: shows the rates of a running server, on a terminal, as tables or as JSON.
 
-/// What happened, as lines of text.
+/// A view as lines of text.
 mod picture;
-/// What the terminal shows, and what keys do to it.
+/// The content of the terminal, and the actions of keys.
 mod display;
-/// The terminal itself, given back as it was.
+/// The terminal.
 mod screen;
 
 use std::io::{self, IsTerminal};
@@ -26,25 +26,24 @@ use display::{Display, Interval};
 use picture::Workers;
 use screen::Screen;
 
-/// How soon a new interval takes effect.
+/// Time within which a new interval takes effect.
 const INTERVAL_CHECK: Duration = Duration::from_millis(100);
 
 /// Input of the loop in [`run`].
 enum Event {
-    /// The server was sampled.
+    /// A sample of the server, or why there is none.
     Sampled(Outcome<Sample>),
-    /// The terminal has a key or another size.
+    /// A key, or a new size of the terminal.
     Terminal(TerminalEvent),
-    /// A signal asks for the end.
+    /// A signal that ends the command.
     Interrupted,
 }
 
-/// Shows the server until the user or a signal ends it, or the reader of the output has gone; with
-/// `--once`, once.
+/// Shows the server until the user or a signal ends the command or standard output is closed. With
+/// `--once`, shows it once.
 pub(crate) fn run(arguments: &TopArguments) -> Result<(), Failure> {
     let mut watch = Monitor::new(arguments.control.client()?);
-    // A server that cannot be looked at in the beginning is rather a wrong address or token than
-    // one that comes back.
+    // An error of the first sample ends the command: most likely the address or the token is wrong.
     watch.sample()?;
     let live = !arguments.once && !arguments.report.json && io::stdout().is_terminal();
     let interval = Interval::new(arguments.every);
@@ -74,7 +73,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<(), Failure> {
             }
             Event::Sampled(Ok(Sample::First)) if arguments.once => {
                 return Err(Failure::failed(
-                    "the server was started anew between two readings; try again",
+                    "the server was restarted between two samples; try again",
                 ));
             }
             Event::Sampled(Ok(Sample::First)) => {}
@@ -89,15 +88,15 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Starts a thread each for samples, signals and keys: a server that does not answer must not keep
-/// the user from ending.
+/// Starts threads for samples, signals and keys, so that the user can end the command while the
+/// server does not answer.
 fn start_threads(
     watch: Monitor,
     interval: &Interval,
     live: bool,
 ) -> Result<Receiver<Event>, Failure> {
     let (sender, events) = sync_channel(1);
-    // A second signal ends the process at once, and the terminal is given back before.
+    // A second signal ends the process at once, after the terminal is restored.
     let interrupt = match live {
         true => Interrupt::catch_with_cleanup(screen::give_back)?,
         false => Interrupt::catch()?,
@@ -127,15 +126,15 @@ fn start_threads(
     Ok(events)
 }
 
-/// Samples the server at the interval until the receiver has gone.
+/// Samples the server at the interval until the receiver is dropped.
 fn sample_repeatedly(mut watch: Monitor, interval: &Interval, samples: &SyncSender<Event>) {
     let mut last = Instant::now();
     loop {
-        // The interval may become shorter meanwhile.
+        // The interval may be shortened meanwhile.
         while let Some(left) = interval.get().checked_sub(last.elapsed()) {
             thread::sleep(left.min(INTERVAL_CHECK));
         }
-        // Samples that were missed are left out.
+        // Missed samples are not made up for.
         last = (last + interval.get()).max(Instant::now() - interval.get());
         if samples.send(Event::Sampled(watch.sample())).is_err() {
             return;
@@ -143,7 +142,7 @@ fn sample_repeatedly(mut watch: Monitor, interval: &Interval, samples: &SyncSend
     }
 }
 
-/// Passes on what the terminal sends until it or the receiver has gone.
+/// Forwards events of the terminal until it is closed or the receiver is dropped.
 fn read_keys(events: &SyncSender<Event>) {
     while let Ok(event) = ratatui::crossterm::event::read() {
         if events.send(Event::Terminal(event)).is_err() {
@@ -152,13 +151,13 @@ fn read_keys(events: &SyncSender<Event>) {
     }
 }
 
-/// Where views go.
+/// Output of views.
 enum Shown {
-    /// On a terminal, each over the one before.
+    /// A terminal, where each view replaces the one before.
     Screen(Box<Screen>),
-    /// One behind the other.
+    /// Standard output, to which views are appended.
     Lines {
-        /// As an object a line, or as tables.
+        /// Whether to print each view as a line of JSON, and not as tables.
         json: bool,
     },
 }
@@ -175,7 +174,7 @@ impl Shown {
         }
     }
 
-    /// Reacts to the terminal. Breaks when the user ends the command.
+    /// Handles an event of the terminal. Breaks when the user ends the command.
     fn terminal(&mut self, event: &TerminalEvent) -> Result<Reading, Failure> {
         match self {
             Self::Screen(screen) => screen.terminal(event),
@@ -183,7 +182,7 @@ impl Shown {
         }
     }
 
-    /// Says that the server does not answer.
+    /// Shows that the server does not answer.
     fn gone(&mut self, failure: &impl std::fmt::Display) -> Result<(), Failure> {
         match self {
             Self::Screen(screen) => screen.say(format!("{failure}; trying again")),

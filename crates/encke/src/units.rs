@@ -1,13 +1,13 @@
-//! Durations and sizes as people write them.
+//! Durations and sizes in arguments and in the configuration.
 //!
-//! Owns the spelling: a number and a unit. A bare number is refused for durations, as nobody can
-//! tell seconds from milliseconds, and means bytes for sizes.
+//! Owns the syntax: a number and a unit. A size without a unit is in bytes. A duration without a
+//! unit is refused, because it could be in seconds or milliseconds.
 
 use std::time::Duration;
 
 pub(crate) use machine::humanize::{count as human_count, size as human_size};
 
-/// Reads `25s`, `500ms`, `1m`, `1.5h` or `0`.
+/// Parses a duration such as `25s`, `500ms`, `1m`, `1.5h` or `0`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || "a duration needs a number and a unit, like 500ms, 25s, 1m or 1h".to_owned();
     if text == "0" {
@@ -25,7 +25,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|_| "this is too long".to_owned())
 }
 
-/// Reads `65536`, `64KiB`, `64KB`, `1MiB` or `1GiB`.
+/// Parses a size such as `65536`, `64KiB`, `64KB`, `1MiB` or `1GiB`, in bytes.
 pub(crate) fn size(text: &str) -> Result<usize, String> {
     let wrong = || {
         "expected a number of bytes, or a number and a unit, like 65536, 64KiB or 1MiB".to_owned()
@@ -45,14 +45,14 @@ pub(crate) fn size(text: &str) -> Result<usize, String> {
     if bytes.fract() != 0.0 {
         return Err("this is not a whole number of bytes".to_owned());
     }
-    // Beyond 2^53 a float no longer counts bytes, and no machine has that many.
+    // A float is exact up to 2^53, which is more bytes than any machine has.
     if bytes > (1_u64 << 53) as f64 {
         return Err("this is more than any machine has".to_owned());
     }
     Ok(bytes as usize)
 }
 
-/// A number that is not negative, and what follows it without the blanks between.
+/// Splits a text into a number that is not negative and its unit.
 fn split(text: &str) -> Option<(f64, &str)> {
     let end = text
         .find(|character: char| !character.is_ascii_digit() && character != '.')
@@ -61,7 +61,7 @@ fn split(text: &str) -> Option<(f64, &str)> {
     Some((number.parse().ok()?, unit.trim_start()))
 }
 
-/// The two largest units of an age: `3d4h`, `5m10s`, `7s`.
+/// Returns the two largest units of an age: `3d4h`, `5m10s`, `7s`.
 pub(crate) fn age(seconds: f64) -> String {
     let seconds = seconds as u64;
     let (days, hours) = (seconds / 86_400, seconds / 3600 % 24);

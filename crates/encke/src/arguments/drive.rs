@@ -8,8 +8,8 @@ use clap::{Args, ValueEnum};
 use super::{ControlArguments, Report};
 use crate::units;
 
-// Clap takes `{n}` for a line break; it does not find it around an escape sequence, which it leaves
-// out where the output is no terminal.
+// Clap replaces `{n}` by a line break. The escape sequence keeps it from that, and is removed if
+// the output is not a terminal.
 pub(super) const HELP: &str = "\
 Each event is sent when it is due, whatever the server does; the latency of a late event counts from
 when it was due. A payload is {\"t\":…,\"n\":…}: when the event was due, in nanoseconds since the
@@ -121,7 +121,7 @@ pub(crate) enum Method {
 }
 
 impl Method {
-    /// As it stands in a request.
+    /// Returns the value of the query parameter.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Post => "POST",

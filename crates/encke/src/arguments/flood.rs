@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 use super::{AuthorityArguments, Report};
 use crate::units::duration;
 
-// Clap takes `{n}` for a line break; it does not find it around an escape sequence, which it leaves
-// out where the output is no terminal.
+// Clap replaces `{n}` by a line break. The escape sequence keeps it from that, and is removed if
+// the output is not a terminal.
 pub(super) const HELP: &str = "\
 Progress is printed to standard error every second; {active,closed,chunks} is the old triple. At the
 end, or on an interrupt, the report is printed to standard output. The exit code is 1 if an

@@ -127,7 +127,7 @@ fn cursor(text: &str) -> Result<String, String> {
 }
 
 impl ListenArguments {
-    /// Where in the stream to start.
+    /// Returns where in the stream to start.
     pub(crate) fn start(&self) -> Start {
         match &self.start {
             StartArguments {
@@ -142,7 +142,7 @@ impl ListenArguments {
         }
     }
 
-    /// What proves who the client is, if anything.
+    /// Returns the token or the ticket, if there is one.
     pub(crate) fn credential(&self) -> Result<Option<Credential>, Failure> {
         let given = &self.credential;
         let (secret, make): (_, fn(String) -> Credential) = match given {

@@ -40,7 +40,7 @@ pub(crate) struct PlanArguments {
     pub(crate) report: Report,
 }
 
-/// Largest number of users, events or friends: enough for any planet.
+/// Largest number of users, events or friends.
 const AMOUNT_MAX: f64 = 1e12;
 
 fn amount(text: &str) -> Result<f64, String> {

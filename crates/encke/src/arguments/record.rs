@@ -51,7 +51,8 @@ pub(crate) struct RecordArguments {
     pub(crate) report: Report,
 }
 
-/// A pause between rows: readings come of ticks of 10 ms and mean nothing much closer.
+/// Parses the time between rows. The kernel counts processor time in ticks of 10 ms, so rows that
+/// are much closer than 100 ms mean nothing.
 fn pause(text: &str) -> Result<Duration, String> {
     let pause = units::duration(text)?;
     if pause < Duration::from_millis(100) {

@@ -39,7 +39,7 @@ pub(crate) struct TopArguments {
     pub(crate) report: Report,
 }
 
-/// A pause between readings: the server's clock is told in milliseconds.
+/// Parses the time between samples. The server reports its time in milliseconds.
 fn pause(text: &str) -> Result<Duration, String> {
     let pause = units::duration(text)?;
     if pause < Duration::from_millis(100) {

@@ -1,4 +1,4 @@
-//! `encke cluster drain`: a node sends its clients elsewhere, and ends.
+//! `encke cluster drain`: makes a node send its clients to other nodes, and end.
 
 use std::thread::park_timeout;
 use std::time::{Duration, Instant};
@@ -12,13 +12,13 @@ use crate::output;
 use crate::progress::ProgressBar;
 use crate::units::human_count;
 
-/// Interval at which the node that was asked is asked how far the other one is.
+/// Interval at which the progress is requested.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Times in a row that the node that was asked may give no answer: ten seconds.
+/// Requests in a row that may fail before the command gives up: those of ten seconds.
 const FAILURES_MAX: u32 = 40;
 
-/// Time for the node that was asked to answer.
+/// Time for an answer to a request.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Drains a node, and waits until it has left the cluster.
@@ -30,7 +30,9 @@ pub(super) fn run(arguments: &DrainArguments) -> Result<(), Failure> {
     let asked = client.cluster()?;
     let draining = client.drain_node(node)?;
     if draining["others_ready"] == 0 {
-        eprintln!("warning: no other node is ready; the clients of {node} come back when one is");
+        eprintln!(
+            "warning: no other node is ready; the clients of {node} can reconnect when one is"
+        );
     }
     if arguments.no_wait {
         if arguments.report.json {
@@ -53,8 +55,8 @@ pub(super) fn run(arguments: &DrainArguments) -> Result<(), Failure> {
     .map(drop)
 }
 
-/// Waits until the node has left. If it is the one that was asked, it ends together with its
-/// answers.
+/// Waits until the node has left the cluster. If it is the one that answers (`is_asked`), it has
+/// left when it answers no more.
 fn wait(client: &mut ControlClient, draining: &Value, is_asked: bool) -> Result<(), Failure> {
     let all = draining["sessions"].as_u64().unwrap_or(0);
     let progress = ProgressBar::of(all, "sessions sent elsewhere");
@@ -72,7 +74,7 @@ fn wait(client: &mut ControlClient, draining: &Value, is_asked: bool) -> Result<
             Err(_) if is_asked => break Ok(()),
             Err(failure) if failures == FAILURES_MAX => {
                 break Err(Failure::failed(format_args!(
-                    "the node drains, but how far it is cannot be asked any more: {failure}"
+                    "the node drains, but its progress cannot be read any more: {failure}"
                 )));
             }
             Err(_) => failures += 1,

@@ -1,4 +1,4 @@
-//! `encke cluster import`: the graph of a data directory becomes the beginning of a cluster.
+//! `encke cluster import`: begins a cluster with the graph of a data directory.
 
 use std::cell::OnceCell;
 use std::env;
@@ -19,7 +19,7 @@ use crate::progress::ProgressBar;
 use crate::store;
 use crate::units::{human_count, human_size};
 
-/// Imports a graph, or checks whether that is possible.
+/// Imports a graph. With `--check`, only checks whether that is possible.
 pub(super) fn run(arguments: &ImportArguments) -> Result<(), Failure> {
     let own = &arguments.own;
     let flags = arguments.settings.clone();
@@ -60,7 +60,7 @@ pub(super) fn run(arguments: &ImportArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks the graph before anybody begins with it.
+/// Checks that the graph is consistent.
 fn checked(graph: &Snapshot, directory: &Directory) -> Result<Check, Failure> {
     let check = graph.check().map_err(Failure::failed)?;
     match check.is_sound() {
@@ -141,7 +141,7 @@ fn report(
     .map(drop)
 }
 
-/// Bars for what takes long.
+/// Progress bars of the parts of an import.
 #[derive(Default)]
 struct Bars {
     sent: Mutex<OnceCell<ProgressBar>>,

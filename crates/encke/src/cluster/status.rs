@@ -1,4 +1,4 @@
-//! `encke cluster status`: the nodes and the log of a cluster, as one of its nodes knows them.
+//! `encke cluster status`: shows the nodes and the log of a cluster, as one of its nodes sees them.
 
 use serde_json::Value;
 
@@ -7,13 +7,13 @@ use crate::failure::Failure;
 use crate::output;
 use crate::units::{age, human_count, human_size};
 
-/// Silence of a node from which on something is wrong: it says each second that it is there.
+/// Silence of a node that is reported as a problem. Nodes send a heartbeat each second.
 const SILENCE_MAX_SECONDS: f64 = 3.0;
 
-/// Silence of the log's leader from which on something is wrong: it is asked each second.
+/// Silence of the log's leader that is reported as a problem. It is asked each second.
 const LEADER_SILENCE_MAX_SECONDS: f64 = 5.0;
 
-/// Shows the cluster. Fails if something is wrong with it.
+/// Shows the cluster. Fails if it has a problem.
 pub(super) fn run(arguments: &StatusArguments) -> Result<(), Failure> {
     let status = arguments.control.client()?.cluster()?;
     let wrong = problems(&status);
@@ -28,7 +28,7 @@ pub(super) fn run(arguments: &StatusArguments) -> Result<(), Failure> {
     }
 }
 
-/// A sentence for each thing that is wrong.
+/// Returns a sentence for each problem of the cluster.
 fn problems(status: &Value) -> Vec<String> {
     let mut problems = Vec::new();
     if let Some(why) = status["not_ready"].as_str() {
@@ -107,7 +107,7 @@ fn text(status: &Value) -> String {
     lines.join("\n")
 }
 
-/// What the engine is at.
+/// Returns the lines about the engine and this node's connection to it.
 fn engine(engine: &Value) -> String {
     let leader = match engine["leader"].as_str() {
         Some(leader) => format!(
@@ -158,7 +158,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or(0.0)
 }
 
-/// A name of another program, which cannot move the cursor.
+/// Returns a text of another program with its control characters escaped.
 fn shown(value: &Value) -> String {
     output::escaped(value.as_str().unwrap_or("-")).into_owned()
 }
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn problems_are_reported() {
         type Spoil = fn(&mut Value);
         let spoils: [(&str, Spoil); 6] = [
             ("it is behind", |it| it["not_ready"] = "it is behind".into()),

@@ -1,4 +1,4 @@
-//! The bound on the buffers of all connections together.
+//! The bound on the buffers of all connections together (`buffer-bytes`).
 
 use std::fmt;
 
@@ -7,17 +7,17 @@ use machine::doctor::readings::MemoryLimit;
 use super::Reader;
 use crate::units::{self, human_size};
 
-/// Share of the memory that buffers may take unless the operator says otherwise: the rest is for
-/// the sessions, the history, the graph, and other programs.
+/// Default bound as a share of the memory. The rest is for sessions, the history, the graph and
+/// other programs.
 const MEMORY_SHARE: u64 = 10;
 
-/// The bound where the kernel does not say how much memory there is.
+/// Default bound if the kernel does not report the size of the memory.
 const BYTES_OF_UNKNOWN: usize = 256 << 20;
 
-/// The smallest bound: below it the buffers of a single worker would be refused all the time.
+/// The smallest bound. With less, buffers would be refused all the time.
 const BYTES_MIN: usize = 1 << 20;
 
-/// The bound on buffers, and where it comes from.
+/// The bound on buffers, and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BufferBound {
     pub(crate) bytes: usize,
@@ -26,16 +26,16 @@ pub(crate) struct BufferBound {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Source {
-    /// The operator has set it.
+    /// It is configured.
     Set,
     /// It is a share of this memory.
     Memory(MemoryLimit),
-    /// The kernel does not say how much memory there is.
+    /// The size of the memory is not known.
     Unknown,
 }
 
 impl BufferBound {
-    /// The bound for so much memory.
+    /// Returns the default bound for a machine with this memory.
     fn of_memory(memory: Option<MemoryLimit>) -> Self {
         let Some(memory) = memory else {
             return Self {
@@ -73,7 +73,7 @@ impl fmt::Display for BufferBound {
 }
 
 impl Reader<'_> {
-    /// The bound on buffers: that of the operator, or a share of the memory there is.
+    /// Returns the bound on buffers: the configured one, or a share of the memory.
     pub(super) fn buffers(&mut self) -> BufferBound {
         match self.find("buffer-bytes", bytes) {
             Some(bytes) => BufferBound {
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tenth_of_the_memory_is_the_bound_and_says_where_it_comes_from() {
+    fn the_default_bound_is_a_tenth_of_the_memory_and_names_its_source() {
         let bound = |bytes, group: Option<&str>| {
             let group = group.map(Into::into);
             BufferBound::of_memory(Some(MemoryLimit { bytes, group }))

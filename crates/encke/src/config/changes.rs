@@ -1,6 +1,6 @@
-//! What has changed between the running configuration and one that was read later.
+//! Differences between the running configuration and one that was read later.
 //!
-//! Must never show a value: only names of settings.
+//! Must never show a value, only names of settings.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,13 +10,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use super::keys::{Effect, Key, Otherwise, Shape};
 use super::layers::Layers;
 
-/// Digests of the files that settings name, by the names of the settings. They are compared and
-/// never shown.
+/// Digests of the files that settings name, by the names of the settings, to notice changed files.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct FileDigests(BTreeMap<&'static str, Vec<Option<u64>>>);
 
 impl FileDigests {
-    /// Reads the files. One that cannot be read has no digest.
+    /// Reads the files. A file that cannot be read has no digest.
     pub(crate) fn of(layers: &Layers) -> Self {
         let named = Key::all().filter(|key| matches!(key.shape, Shape::File | Shape::Files));
         let digests = named.filter_map(|key| {
@@ -26,7 +25,7 @@ impl FileDigests {
         Self(digests.collect())
     }
 
-    /// Takes from `newer` the files of settings that a reload changes, and keeps all others.
+    /// Returns this with the digests of reloadable settings from `newer`.
     pub(crate) fn with_reloadable(&self, newer: &Self) -> Self {
         let of = |files: &Self, effect| -> BTreeMap<_, _> {
             let is_chosen = |name: &str| Key::find(name).is_some_and(|key| key.effect == effect);
@@ -50,15 +49,15 @@ fn digest(path: &str) -> Option<u64> {
 /// Names of the settings that have changed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
-    /// Those that a reload changes.
+    /// Settings that a reload changes.
     pub(crate) reloaded: Vec<&'static str>,
-    /// Those that keep their old values until a restart.
+    /// Settings that keep their old values until a restart.
     pub(crate) awaiting_restart: Vec<&'static str>,
 }
 
 impl Changes {
-    /// Compares what is in force with what was read now. A setting that names a file has changed if
-    /// the content of the file has.
+    /// Compares the settings in force with those that were read now. A setting that names a file
+    /// has changed if the content of the file has.
     pub(crate) fn between(
         (running, running_files): (&Layers, &FileDigests),
         (newer, newer_files): (&Layers, &FileDigests),
@@ -80,7 +79,7 @@ impl Changes {
     }
 }
 
-/// The effective texts of a setting: a default that is written down is no change.
+/// Returns the effective texts of a setting, so that an explicit default equals an absent setting.
 fn texts<'a>(layers: &'a Layers, key: &'a Key) -> Vec<&'a str> {
     match (layers.get(key), key.default) {
         (Some((_, texts)), _) => texts.iter().map(String::as_str).collect(),

@@ -1,6 +1,6 @@
-//! The settings of a node in a cluster.
+//! Settings of a node of a cluster.
 //!
-//! Owns the check that secrets for the engine come from private files. Must never show one.
+//! Owns the check that credentials for the engine are in private files. Must never show a secret.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,23 +16,23 @@ use super::secret::read_private_text;
 use super::values::{TIME_MAX, count, nonempty};
 use crate::units;
 
-/// File with the name of the machine (Linux, proc(5)).
+/// File with the host name of the machine (Linux, proc(5)).
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";
 
-/// The smallest log: with less, a quarter of it, which is written between two snapshots, would be
-/// a moment's work.
+/// The smallest log. A snapshot is due after a quarter of it, which would come too often with less.
 const LOG_BYTES_MIN: usize = 16 << 20;
 
-/// Least time without the engine until clients are sent elsewhere: an election takes up to 9 s.
+/// Least time without the engine after which clients are sent elsewhere. An election takes up to 9
+/// s.
 const PATIENCE_MIN: Duration = Duration::from_secs(5);
 
-/// Name under which an import is connected to the engine.
+/// Name of an import's connection to the engine.
 const IMPORT: &str = "import";
 
-/// Most servers that keep a log, in JetStream.
+/// Most replicas of a stream in JetStream.
 const REPLICAS_MAX: usize = 5;
 
-/// Settings that each say how the node proves to the engine who it is.
+/// Settings of which each is a kind of credentials for the engine.
 const CREDENTIALS: [&str; 4] = [
     "cluster-user",
     "cluster-token-file",
@@ -41,8 +41,8 @@ const CREDENTIALS: [&str; 4] = [
 ];
 
 impl Reader<'_> {
-    /// The settings of a cluster, if this server is a node of one. `has_history_dir` says whether
-    /// the server would keep a history of its own.
+    /// Returns the settings of the cluster, if this server is a node of one. `has_history_dir` says
+    /// whether `history-dir` is set, which a cluster excludes.
     pub(super) fn cluster(
         &mut self,
         event_bytes_max: usize,
@@ -68,7 +68,7 @@ impl Reader<'_> {
         Some(Options { node, ..options })
     }
 
-    /// The settings with which a graph is imported into a cluster, if one is named.
+    /// Returns the settings with which a graph is imported into a cluster, if one is configured.
     pub(super) fn cluster_of_import(&mut self, event_bytes_max: usize) -> Option<Options> {
         let log = LogOptions {
             replicas: self.get("log-replicas", replicas),
@@ -80,7 +80,7 @@ impl Reader<'_> {
         let credentials = self.credentials();
         let tls = self.cluster_tls();
         let mut servers = Vec::new();
-        // The text is not shown: it may have a password.
+        // The text is not shown because it may contain a password.
         for list in self.list("cluster", |text| Ok(self::servers(text))) {
             match list {
                 Ok(list) => servers.extend(list),
@@ -104,7 +104,8 @@ impl Reader<'_> {
         })
     }
 
-    /// How the node proves to the engine who it is; `None` if that is not clear.
+    /// Returns the credentials for the engine. Returns `None` and notes a problem if there are
+    /// several or half of one.
     fn credentials(&mut self) -> Option<Credentials> {
         let user = self.find("cluster-user", nonempty);
         let password = self.find("cluster-password-file", secret);
@@ -141,8 +142,8 @@ impl Reader<'_> {
         Some(credentials.unwrap_or_default())
     }
 
-    /// Files for TLS to the engine; `None` if they are not complete. They are read again at each
-    /// connection.
+    /// Returns the files for TLS to the engine, which are read again for each connection. Returns
+    /// `None` and notes a problem if one is missing.
     fn cluster_tls(&mut self) -> Option<TlsFiles> {
         let public = |path: &str| read_public(Path::new(path)).map(|_| PathBuf::from(path));
         let private = |path: &str| read_private(Path::new(path)).map(|_| PathBuf::from(path));
@@ -162,7 +163,8 @@ impl Reader<'_> {
     }
 }
 
-/// Parses addresses with commas between them. The scheme of the first is that of those without.
+/// Parses addresses that are separated by commas. Addresses without a scheme have that of the
+/// first.
 fn servers(text: &str) -> Result<Vec<ServerAddress>, String> {
     let scheme = text.split_once("://").map(|(scheme, _)| scheme);
     let full = |address: &str| match (address.contains("://"), scheme) {
@@ -178,7 +180,7 @@ fn name(text: &str) -> Result<Name, String> {
         .map_err(|error: ::cluster::NameError| error.to_string())
 }
 
-/// The name of the machine up to its first dot, if it can be the name of a node.
+/// Returns the host name up to its first dot, if it is valid as the name of a node.
 fn name_of_machine() -> Option<Name> {
     let name = fs::read_to_string(HOSTNAME).ok()?;
     name.trim().split('.').next()?.parse().ok()
@@ -194,7 +196,7 @@ fn secret(path: &str) -> Result<SecretText, String> {
 
 fn replicas(text: &str) -> Result<usize, String> {
     match count::<usize>(text) {
-        // Of two servers as many may fail as of one, and of four as many as of three.
+        // An even number of replicas tolerates no more failures than one replica less.
         Ok(replicas @ ..=REPLICAS_MAX) if replicas % 2 == 1 => Ok(replicas),
         _ => Err("expected 1, 3 or 5".to_owned()),
     }

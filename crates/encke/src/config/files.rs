@@ -1,31 +1,32 @@
-//! Files that settings name: read as a whole, and the private ones only if they are private.
+//! Files that settings name. Files with secrets must be private.
 
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Longest file of keys, certificates or tokens, in bytes: a mistaken path to something huge fails
-/// before it fills the memory.
+/// Longest file of keys, certificates or tokens, in bytes, so that a wrong path to a huge file does
+/// not fill the memory.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Permissions of users that are neither the owner nor in the group of a file.
+/// Permission bits of users that are neither the owner nor in the group of a file.
 const OTHERS: u32 = 0o007;
 
-/// Reads a file that everybody may read, such as a certificate.
+/// Reads a file without secrets, such as a certificate.
 ///
 /// # Errors
 ///
-/// A sentence with the path.
+/// When it cannot be read or is larger than 1 MiB. The error is a sentence with the path.
 pub(crate) fn read_public(path: &Path) -> Result<Vec<u8>, String> {
     read(path, |_| Ok(()))
 }
 
-/// Reads a file that holds a secret.
+/// Reads a file with a secret.
 ///
 /// # Errors
 ///
-/// A sentence with the path. A secret that every user of the machine can read is refused.
+/// When it cannot be read, is larger than 1 MiB, or every user of the machine has access to it. The
+/// error is a sentence with the path.
 pub(crate) fn read_private(path: &Path) -> Result<Vec<u8>, String> {
     read(path, |mode| {
         if mode & OTHERS == 0 {
@@ -43,7 +44,7 @@ pub(crate) fn read_private(path: &Path) -> Result<Vec<u8>, String> {
 fn read(path: &Path, check_mode: impl Fn(u32) -> Result<(), String>) -> Result<Vec<u8>, String> {
     let shown = path.display();
     let unreadable = |error| format!("the file {shown} cannot be read: {error}");
-    // The open file is asked, so that no other file takes its place in between.
+    // The mode is that of the open file, which no other file can replace in between.
     let file = File::open(path).map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
     if metadata.is_dir() {

@@ -9,20 +9,20 @@ use history::Limits;
 use super::Reader;
 use crate::units::{self, human_size};
 
-/// The smallest history: with less, the memory of its parts would be a large share of it.
+/// The smallest history. With less, its bookkeeping would be a large share of its memory.
 const BYTES_MIN: usize = 1 << 20;
 
-/// The history holds at least this many events of the largest size, so that one of them does not
-/// push all others out.
+/// The history must have room for this many events of the largest size, so that one of them does
+/// not evict all others.
 const LARGEST_EVENTS_MIN: usize = 8;
 
-/// Least and greatest age. It is counted in whole seconds.
+/// Least and greatest age of events. It is counted in whole seconds.
 const AGE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(365 * 86_400));
 
 /// Least and greatest time between two syncs.
 const SYNC: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(60));
 
-/// Directory that keeps the history.
+/// Settings of the history on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HistoryDir {
     pub(crate) path: PathBuf,
@@ -30,7 +30,7 @@ pub(crate) struct HistoryDir {
 }
 
 impl Reader<'_> {
-    /// Directory of the history; `None` to keep it in memory only.
+    /// Returns the settings of the history on disk; `None` to keep it in memory only.
     pub(super) fn history_dir(
         &mut self,
         limits: Option<Limits>,
@@ -54,7 +54,7 @@ impl Reader<'_> {
         Some(HistoryDir { path, sync })
     }
 
-    /// Limits of the history; `None` for no history.
+    /// Returns the limits of the history; `None` for no history.
     pub(super) fn history(&mut self, event_bytes: usize) -> Option<Limits> {
         let bytes = self.get("history-bytes", bytes);
         let age = self.find("history-age", age);

@@ -1,4 +1,4 @@
-//! Settings of identity: how clients prove who they are, and with which keys that is checked.
+//! Settings of identity: credentials of clients, and the keys with which they are verified.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,8 +10,7 @@ use super::Reader;
 use super::files::{read_private, read_public};
 use super::values::{nonempty, switch, token};
 
-/// Settings that only say how tokens are checked, or what they allow: without keys there are no
-/// tokens.
+/// Settings of tokens that have no effect without keys.
 const NEEDING_KEYS: [&str; 5] = [
     "jwt-issuer",
     "jwt-audience",
@@ -20,17 +19,17 @@ const NEEDING_KEYS: [&str; 5] = [
     "client-publish",
 ];
 
-/// How clients prove who they are.
+/// Settings of identity.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct IdentityConfig {
-    /// The policy, with an empty set of keys for each address of key sets.
+    /// The policy, with an empty key set for each address.
     pub(crate) policy: Policy,
     /// Addresses of key sets.
     pub(crate) jwks_urls: Vec<JwksUrl>,
 }
 
 impl Reader<'_> {
-    /// Reads how clients prove who they are, and the files of keys.
+    /// Reads the settings of identity, and the files of keys.
     pub(super) fn identity(&mut self) -> IdentityConfig {
         let mut policy = Policy::new(PolicySettings {
             issuers: self.list("jwt-issuer", nonempty),
@@ -68,7 +67,7 @@ impl Reader<'_> {
         IdentityConfig { policy, jwks_urls }
     }
 
-    /// Reads whether trusted proxies send PROXY headers.
+    /// Returns whether trusted proxies send PROXY headers.
     pub(super) fn proxy_protocol(&mut self, policy: &Policy) -> bool {
         let is_on = self.get("proxy-protocol", switch);
         if is_on && policy.settings().trusted_proxies.is_empty() && self.problems.is_empty() {
@@ -81,9 +80,9 @@ impl Reader<'_> {
         is_on
     }
 
-    /// Notes settings that would be without effect, which an operator must not rely on.
+    /// Notes settings that would have no effect, because an operator might rely on them.
     fn check_identity(&mut self, policy: &Policy) {
-        // With problems so far, settings that are there may be missing in the policy.
+        // After problems, the policy may lack settings that are there.
         if !self.problems.is_empty() {
             return;
         }

@@ -1,7 +1,7 @@
-//! Every setting of `encke serve`, once: its name, its default, its help.
+//! The table of all settings of `encke serve`: name, default, help.
 //!
-//! Flags, environment variables, the file and the printed configuration are all made of this table.
-//! Must never say what a value means: that is [`Config`](super::Config)'s.
+//! Flags, environment variables, keys of the file and the printed configuration are derived from
+//! this table. The meaning of values belongs to [`Config`](super::Config).
 
 mod table;
 
@@ -16,42 +16,42 @@ pub(crate) enum Shape {
     Switch,
     /// A whole number.
     Number,
-    /// Any text; the string is its name in the help.
+    /// Any text. The string is its placeholder in the help.
     Text(&'static str),
-    /// A path. One in the file or the environment is relative to where the server is started.
+    /// A path. A relative one is relative to the working directory of the server.
     Path,
     /// The path of a file that is read with the configuration.
     File,
     /// Paths of files that are read with the configuration.
     Files,
-    /// Several texts. A repeated flag adds one; in the environment, commas separate them.
+    /// Several texts. A repeated flag adds one. In the environment they are separated by commas.
     List(&'static str),
 }
 
 /// Default of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Otherwise {
-    /// This text, as if the user had written it.
+    /// This text, as if it were configured.
     Is(&'static str),
-    /// A value found on the machine; the string describes it.
+    /// A value that depends on the machine. The string describes it.
     Found(&'static str),
-    /// No value; the string describes the effect.
+    /// No value. The string describes the effect.
     Unset(&'static str),
 }
 
-/// How a setting that was changed takes effect.
+/// How a change of a setting takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// By a reload, which closes no stream.
+    /// After a reload, which closes no stream.
     Reload,
-    /// By a restart.
+    /// After a restart.
     Restart,
 }
 
 /// One setting.
 #[derive(Debug)]
 pub(crate) struct Key {
-    /// Its name in the file and, after `--`, on the command line.
+    /// Name in the file and, after `--`, on the command line.
     pub(crate) name: &'static str,
     pub(crate) shape: Shape,
     pub(crate) default: Otherwise,
@@ -61,7 +61,7 @@ pub(crate) struct Key {
     help: &'static str,
 }
 
-/// A setting that is read at start only.
+/// Returns a setting that needs a restart.
 const fn key(name: &'static str, shape: Shape, default: Otherwise, help: &'static str) -> Key {
     Key {
         name,
@@ -73,7 +73,7 @@ const fn key(name: &'static str, shape: Shape, default: Otherwise, help: &'stati
     }
 }
 
-/// A setting that a reload changes as well.
+/// Returns a setting that a reload changes.
 const fn live(name: &'static str, shape: Shape, default: Otherwise, help: &'static str) -> Key {
     Key {
         effect: Effect::Reload,
@@ -81,13 +81,13 @@ const fn live(name: &'static str, shape: Shape, default: Otherwise, help: &'stat
     }
 }
 
-/// Settings that `encke cluster import` has as flags, beside those of the cluster.
+/// Settings that `encke cluster import` has as flags, in addition to those of the cluster.
 const IMPORT: [&str; 1] = ["data"];
 
 /// Settings of a node of a cluster that an import does not need.
 const OF_NODES: [&str; 2] = ["node", "cluster-patience"];
 
-/// Adds the flags of the settings with which a graph is imported into a cluster.
+/// Adds the flags of `encke cluster import` that are settings.
 pub(super) fn add_import_flags(command: Command) -> Command {
     let other = Key::all().filter(|key| IMPORT.contains(&key.name));
     let of_cluster = GROUPS
@@ -112,22 +112,22 @@ pub(super) fn add_flags(command: Command) -> Command {
 }
 
 impl Key {
-    /// All settings.
+    /// Returns all settings.
     pub(crate) fn all() -> impl Iterator<Item = &'static Self> {
         GROUPS.iter().flat_map(|group| group.keys)
     }
 
-    /// The setting of this name.
+    /// Returns the setting with this name.
     pub(crate) fn find(name: &str) -> Option<&'static Self> {
         Self::all().find(|key| key.name == name)
     }
 
-    /// Its environment variable.
+    /// Returns the name of its environment variable.
     pub(crate) fn variable(&self) -> String {
         format!("ENCKE_{}", self.name.replace('-', "_").to_ascii_uppercase())
     }
 
-    /// Its flag.
+    /// Returns its flag.
     fn argument(&self) -> Arg {
         let default = match self.default {
             Otherwise::Is(_) if self.shape == Shape::Switch => String::new(),
@@ -137,7 +137,7 @@ impl Key {
         let argument = Arg::new(self.name)
             .long(self.name)
             .help(format!("{}{default}", self.help));
-        // If a flag is repeated, the last one counts: scripts append to the flags they were given.
+        // If a flag is repeated, the last one counts, so that scripts can append flags.
         let single = argument.clone().overrides_with(self.name);
         match self.shape {
             // `--private-fds=false` overrides the file.
@@ -155,7 +155,7 @@ impl Key {
     }
 }
 
-/// The name among `names` that a misspelt one most likely meant.
+/// Returns the one of `names` that a misspelt name most likely means.
 pub(crate) fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let wrong = wrong.to_ascii_lowercase().replace('_', "-");
     names
@@ -164,7 +164,7 @@ pub(crate) fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> 
             (strsim::levenshtein(&wrong, &spelt), name)
         })
         .min()
-        // Farther than a third of the word is another word.
+        // At more than a third of the word it is another word.
         .filter(|&(distance, name)| distance <= name.len().div_ceil(3))
         .map(|(_, name)| name)
 }
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_misspelt_name_finds_the_one_meant() {
+    fn a_misspelt_name_finds_the_nearest_one() {
         let names = || Key::all().map(|key| key.name);
         assert_eq!(nearest("hartbeat", names()), Some("heartbeat"));
         assert_eq!(nearest("backlog_bytes", names()), Some("backlog-bytes"));
@@ -194,7 +194,7 @@ mod tests {
         );
     }
 
-    /// A setting as a row of the table in the documentation.
+    /// Returns a setting as a row of the table in the documentation.
     fn row(key: &Key) -> String {
         let default = match key.default {
             Otherwise::Is("false") => "off".to_owned(),

@@ -1,6 +1,6 @@
-//! Where values come from: the file, the environment, the flags; each beats those before it.
+//! Sources of values: the file, the environment, the flags. Later ones have precedence.
 //!
-//! Owns which names are known. Must never read a value's meaning.
+//! Owns the check that names are known. Must never interpret a value.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,13 +11,13 @@ use toml::Value;
 
 use super::keys::{Effect, Key, Shape, nearest};
 
-/// Prefix of our environment variables.
+/// Prefix of Encke's environment variables.
 const PREFIX: &str = "ENCKE_";
 
-/// Our variables that are not settings of the server.
+/// Encke's variables that are not settings of the server.
 const OTHER_VARIABLES: [&str; 2] = ["ENCKE_CONFIG", "ENCKE_URL"];
 
-/// Where a value comes from. The later ones win.
+/// Source of a value. Later variants have precedence.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Source {
     File(PathBuf),
@@ -25,16 +25,16 @@ pub(crate) enum Source {
     Flag,
 }
 
-/// Values of one source: the texts of each setting. Only a list has more than one.
+/// Values of one source: the texts of each setting. Only a list has more than one text.
 #[derive(Debug, Default)]
 pub(crate) struct Layer(BTreeMap<&'static str, Vec<String>>);
 
-/// All sources together.
+/// Values of all sources together, each with the source that it is from.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Layers(BTreeMap<&'static str, (Source, Vec<String>)>);
 
 impl Source {
-    /// The name of `key` in this source, for a sentence.
+    /// Returns the name of `key` in this source, for error texts.
     pub(crate) fn name_of(&self, key: &Key) -> String {
         match self {
             Self::File(path) => format!("`{}` in {}", key.name, path.display()),
@@ -45,14 +45,14 @@ impl Source {
 }
 
 impl Layers {
-    /// Lays `layer` over what there is.
+    /// Adds the values of `layer`, which have precedence over those that are there.
     pub(crate) fn lay(&mut self, source: &Source, layer: Layer) {
         for (name, texts) in layer.0 {
             self.0.insert(name, (source.clone(), texts));
         }
     }
 
-    /// Takes from `newer` the settings that a reload can change, and keeps all others.
+    /// Returns this with the reloadable settings from `newer`.
     pub(crate) fn with_reloadable(&self, newer: &Self) -> Self {
         let layers = |layers: &Self, effect| {
             let of_effect = |(name, _): &(&&'static str, _)| {
@@ -68,13 +68,13 @@ impl Layers {
         Self(mixed)
     }
 
-    /// Lays all of `above` over what there is.
+    /// Adds the values of `above`, which have precedence over those that are there.
     #[cfg(test)]
     pub(super) fn lay_all(&mut self, above: Self) {
         self.0.extend(above.0);
     }
 
-    /// The texts of a setting, and their source.
+    /// Returns the texts of a setting, and their source.
     pub(crate) fn get(&self, key: &Key) -> Option<(&Source, &[String])> {
         self.0
             .get(key.name)
@@ -83,18 +83,18 @@ impl Layers {
 }
 
 impl Layer {
-    /// The flags given.
+    /// Returns the values of the flags.
     pub(crate) fn of_flags(matches: &ArgMatches) -> Self {
         let given = Key::all().filter_map(|key| {
-            // Not every command has all of them as flags.
+            // Not every command has all settings as flags.
             let texts = matches.try_get_many::<String>(key.name).ok()??;
             Some((key.name, texts.cloned().collect()))
         });
         Self(given.collect())
     }
 
-    /// The variables that begin with `ENCKE_`. Appends a sentence to `problems` for each that is
-    /// not known.
+    /// Returns the values of variables that begin with `ENCKE_`. Appends a sentence to `problems`
+    /// for each that is unknown.
     pub(crate) fn of_environment(
         variables: impl Iterator<Item = (OsString, OsString)>,
         problems: &mut Vec<String>,
@@ -134,8 +134,8 @@ impl Layer {
         layer
     }
 
-    /// The file's `text`. Appends a sentence to `problems` for each key that is not known or whose
-    /// value is of the wrong type.
+    /// Returns the values in `text`, the content of the file. Appends a sentence to `problems` for
+    /// each key that is unknown or whose value has the wrong type.
     pub(crate) fn of_file(path: &Path, text: &str, problems: &mut Vec<String>) -> Self {
         let mut layer = Self::default();
         let shown = path.display();
@@ -174,8 +174,8 @@ fn hint(nearest: Option<&str>, otherwise: &str) -> String {
     )
 }
 
-/// Kubernetes and Docker put such variables into the environment of every container that runs
-/// beside a service called `encke`; they are nobody's misspelling.
+/// Returns whether a variable is one that Kubernetes and Docker set in containers beside a service
+/// called `encke`, such as `ENCKE_SERVICE_HOST`, and so is not a misspelt setting.
 fn is_of_an_orchestrator(name: &str) -> bool {
     let rest = name.strip_prefix(PREFIX).unwrap_or_default();
     rest == "PORT"
@@ -184,7 +184,7 @@ fn is_of_an_orchestrator(name: &str) -> bool {
             .any(|prefix| rest.starts_with(prefix))
 }
 
-/// A value of the file as texts, or what it has to be.
+/// Returns a value of the file as texts. The error says what it must be.
 fn texts(key: &Key, value: Value) -> Result<Vec<String>, &'static str> {
     match (key.shape, value) {
         (Shape::Switch, Value::Boolean(on)) => Ok(vec![on.to_string()]),

@@ -1,4 +1,4 @@
-//! Where the server listens, and who could reach it there.
+//! Addresses of the listeners, and checks of who can reach them.
 
 use std::net::SocketAddr;
 
@@ -8,16 +8,16 @@ use super::{Config, Reader};
 /// Addresses of the listeners.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Addresses {
-    /// Where clients connect.
+    /// Public listeners without TLS, for clients.
     pub(crate) public: Vec<SocketAddr>,
-    /// Where clients connect with TLS.
+    /// Public listeners with TLS.
     pub(crate) tls: Vec<SocketAddr>,
-    /// Where publishers and operators connect.
+    /// The control listener, for publishers and operators.
     pub(crate) control: SocketAddr,
 }
 
 impl Reader<'_> {
-    /// The addresses to listen at. No two of them are the same.
+    /// Returns the configured addresses, of which no two are equal.
     pub(super) fn addresses(&mut self) -> Addresses {
         let problems = self.problems.len();
         let public = self.list("listen", address);
@@ -48,11 +48,11 @@ impl Reader<'_> {
 }
 
 impl Addresses {
-    /// Refuses listeners that let strangers do what only known clients should.
+    /// Refuses listeners that other machines could use without authorization.
     ///
     /// # Errors
     ///
-    /// A sentence for each.
+    /// When there is one. The error has a sentence for each of them.
     pub(crate) fn check(&self, config: &Config) -> Result<(), Vec<String>> {
         let public = self.public.iter().chain(&self.tls);
         let is_guarded = config.allow_anonymous || config.settings.live.policy.requires_identity();
@@ -81,7 +81,7 @@ impl Addresses {
         }
     }
 
-    /// Advice about secrets that cross a network without TLS.
+    /// Returns warnings about secrets that cross a network without TLS.
     pub(crate) fn warnings(&self, config: &Config) -> Vec<String> {
         let policy = &config.settings.live.policy;
         let has_secrets = policy.accepts_tokens() || policy.settings().tickets;
@@ -102,14 +102,14 @@ impl Addresses {
         exposed.map(warning).collect()
     }
 
-    /// Whether only this machine reaches all of them.
+    /// Returns whether all listeners can be reached from this machine only.
     pub(crate) fn are_private(&self) -> bool {
         let mut all = self.public.iter().chain(&self.tls).chain([&self.control]);
         all.all(|address| address.ip().is_loopback())
     }
 }
 
-/// Refuses a public listener on which every client of the network could read every id.
+/// Refuses a public listener on which every client of a network could read every id.
 fn check_public(address: SocketAddr, is_guarded: bool) -> Result<(), String> {
     if is_guarded || address.ip().is_loopback() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The settings of the Erlang node.
+//! Settings of the Erlang node.
 //!
 //! Owns the check that only its owner can read the cookie file. Must never show a cookie.
 
@@ -14,7 +14,7 @@ use super::Reader;
 use super::values::{address, port, switch, tick_time, time};
 
 impl Reader<'_> {
-    /// The settings of the node, if one is configured.
+    /// Returns the settings of the node, if it is configured.
     pub(super) fn erlang(
         &mut self,
         event_bytes_max: usize,
@@ -63,7 +63,7 @@ impl Reader<'_> {
 }
 
 impl Reader<'_> {
-    /// The process that decides on logins, if there is one.
+    /// Returns the settings of the process that decides on logins, if one is configured.
     fn login_check(&mut self) -> Option<LoginCheck> {
         let timeout = self.get("erlang-login-timeout", login_timeout);
         let accepts_unanswered = self.get("erlang-login-default", |text| match text {
@@ -80,7 +80,7 @@ impl Reader<'_> {
     }
 }
 
-/// Parses the time limit of a decision. A request waits for 5 s at most.
+/// Parses the time limit of a decision. It must be less than 5 s, for which a request waits.
 fn login_timeout(text: &str) -> Result<Duration, String> {
     let timeout = time(text)?;
     match (Duration::from_millis(50)..=Duration::from_secs(4)).contains(&timeout) {
@@ -89,7 +89,7 @@ fn login_timeout(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// The port of epmd in the environment variable that all Erlang programs read.
+/// Returns the port of epmd in `ERL_EPMD_PORT`, the environment variable that Erlang programs use.
 fn usual_epmd_port() -> Option<u16> {
     env::var("ERL_EPMD_PORT").ok()?.parse().ok()
 }
@@ -98,7 +98,7 @@ fn usual_epmd_port() -> Option<u16> {
 ///
 /// # Errors
 ///
-/// A sentence about what is wrong with the file.
+/// When the file cannot be read, is not private, or has no valid cookie. The error is a sentence.
 fn cookie(file: Option<PathBuf>) -> Result<Cookie, String> {
     let path = match (file, env::var_os("HOME")) {
         (Some(path), _) => path,

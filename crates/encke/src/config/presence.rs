@@ -9,14 +9,14 @@ use super::Reader;
 use super::values::switch;
 use crate::units;
 
-/// Least delay: who is online is looked at ten times a second.
+/// Least delay, because presence is computed ten times a second.
 const DELAY_MIN: Duration = Duration::from_millis(100);
 
 /// Greatest rate.
 const RATE_MAX: u64 = 1_000_000_000;
 
 impl Reader<'_> {
-    /// Settings of presence; `None` to keep nothing.
+    /// Returns the settings of presence; `None` if it is disabled.
     pub(super) fn presence(&mut self, in_cluster: bool) -> Option<PresenceSettings> {
         let settings = PresenceSettings {
             delay: self.get("presence-delay", delay),

@@ -1,4 +1,4 @@
-//! The effective configuration as a file that could be given back with `--config`.
+//! The effective configuration as a file for `--config` (`--print-config`).
 
 use std::fmt::Write;
 
@@ -8,8 +8,8 @@ use super::Config;
 use super::keys::{GROUPS, Key, Otherwise, Shape};
 use super::layers::{Layers, Source};
 
-/// Writes every setting with where it comes from, in groups. What is not set, and what is secret,
-/// stands in a comment.
+/// Returns every setting with its source, in groups. Settings without a value, and secrets, are in
+/// comments.
 pub(crate) fn print(layers: &Layers, config: &Config) -> String {
     let width = Key::all()
         .map(|key| line(key, layers, config).0.chars().count())
@@ -61,7 +61,7 @@ fn line(key: &Key, layers: &Layers, config: &Config) -> (String, String) {
     }
 }
 
-/// A value in TOML. It is known to be well-formed by now.
+/// Returns a value in TOML. The value is valid.
 fn value(shape: Shape, texts: &[String]) -> String {
     let text = texts.last().map_or("", String::as_str);
     match shape {

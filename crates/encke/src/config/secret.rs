@@ -1,4 +1,4 @@
-//! Secrets: read from where they are kept, never shown.
+//! Secrets, which are read from files or settings and never shown.
 
 use std::fmt;
 use std::fs;
@@ -6,12 +6,12 @@ use std::path::Path;
 
 use super::files::read_private;
 
-/// The control token. Its `Debug` hides it.
+/// A control token. Its `Debug` form hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Secret(String);
 
 impl Secret {
-    /// Checks a token.
+    /// Parses a token.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err("it is empty; a token needs at least one character".to_owned());
@@ -25,14 +25,14 @@ impl Secret {
         Ok(Self(text.to_owned()))
     }
 
-    /// Reads a token from its file, without white space around it.
+    /// Reads a token from a file, without the white space around it.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let text = fs::read_to_string(path)
             .map_err(|error| format!("the file {} cannot be read: {error}", path.display()))?;
         Self::of_file(path, &text)
     }
 
-    /// Reads a token of this server from its file, which must be private.
+    /// Reads a token of this server from a file, which must be private.
     pub(crate) fn read_private(path: &Path) -> Result<Self, String> {
         Self::of_file(path, &read_private_text(path)?)
     }
@@ -47,7 +47,7 @@ impl Secret {
         Self::parse(text.trim()).map_err(|wrong| format!("the file {}: {wrong}", path.display()))
     }
 
-    /// The token itself.
+    /// Returns the token itself.
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
@@ -57,7 +57,7 @@ impl Secret {
 ///
 /// # Errors
 ///
-/// A sentence with the path.
+/// When it cannot be read, is not private, or is not UTF-8. The error is a sentence with the path.
 pub(crate) fn read_private_text(path: &Path) -> Result<String, String> {
     String::from_utf8(read_private(path)?)
         .map_err(|_| format!("the file {} is not UTF-8", path.display()))

@@ -1,6 +1,6 @@
-//! The sources of the configuration as they were at start, to be read again by a reload.
+//! The sources of the configuration, which a reload reads again.
 //!
-//! The file may have changed in between; flags and environment of a process do not.
+//! The file may have changed in between. The flags and the environment of a process do not change.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,7 +10,7 @@ use clap::ArgMatches;
 
 use super::layers::{Layer, Layers, Source};
 
-/// Where `encke serve` finds its settings.
+/// The sources of the settings of `encke serve`.
 #[derive(Debug)]
 pub(crate) struct Sources {
     file: Option<PathBuf>,
@@ -31,7 +31,7 @@ impl Sources {
         }
     }
 
-    /// Reads all settings, and a sentence for each problem that was found.
+    /// Reads all settings. Also returns a sentence for each problem.
     pub(crate) fn read(&self) -> (Layers, Vec<String>) {
         let mut problems = Vec::new();
         let mut layers = Layers::default();

@@ -7,7 +7,7 @@ use eventlog::SyncPolicy;
 use super::layers::{Layer, Source};
 use super::*;
 
-/// A configuration as a person would give it.
+/// The file, the environment and the flags of a configuration.
 #[derive(Default)]
 struct Given<'a> {
     file: Option<&'a str>,
@@ -27,7 +27,7 @@ impl Given<'_> {
             .map(|(name, value)| (name.into(), value.into()));
         let (mut layers, mut problems) = Sources::new(None, variables, flags).read();
         if let Some(text) = self.file {
-            // As `Sources` does, without a file on disk: the file lies below the others.
+            // As `Sources` does, without a file on disk. The file has the lowest precedence.
             let path = Path::new("encke.toml");
             let mut below = Layers::default();
             let layer = Layer::of_file(path, text, &mut problems);
@@ -43,7 +43,7 @@ impl Given<'_> {
         resolve(&layers, problems)
     }
 
-    /// The one sentence that says what is wrong.
+    /// Returns the only problem.
     fn problem(&self) -> String {
         let problems = self.resolve().expect_err("something is wrong");
         assert_eq!(problems.len(), 1, "{problems:?}");
@@ -66,7 +66,7 @@ fn flags<'a>(flags: &'a [&'a str]) -> Given<'a> {
 }
 
 #[test]
-fn nothing_given_is_the_defaults_of_the_data_path() {
+fn an_empty_configuration_is_the_defaults_of_the_data_path() {
     let config = Given::default().resolve().unwrap();
     let (ours, theirs) = (config.settings, Settings::default());
     assert_eq!(config.addresses.public, ["127.0.0.1:8000".parse().unwrap()]);
@@ -104,7 +104,7 @@ fn flags_beat_the_environment_which_beats_the_file() {
 }
 
 #[test]
-fn the_graph_is_kept_where_the_later_source_says() {
+fn the_place_of_the_graph_is_that_of_the_source_with_precedence() {
     let kept = |file: &str, flags: &[&str]| {
         let given = Given {
             file: Some(file),
@@ -182,7 +182,7 @@ fn an_unknown_name_is_an_error_that_names_it() {
 }
 
 #[test]
-fn variables_of_clients_and_of_orchestrators_are_nobodys_misspelling() {
+fn variables_of_clients_and_of_orchestrators_are_not_misspelt_settings() {
     let variables = &[
         ("ENCKE_URL", "http://127.0.0.1:8000"),
         ("ENCKE_CONFIG", "x"),
@@ -225,7 +225,7 @@ fn every_problem_is_reported_at_once_and_says_where_it_is() {
 }
 
 #[test]
-fn an_address_that_others_reach_needs_a_decision() {
+fn an_address_that_other_machines_reach_needs_an_explicit_setting() {
     for address in ["0.0.0.0:8000", "10.0.0.1:8000", "[::]:8000"] {
         let problem = flags(&["--listen", address]).problem();
         assert!(
@@ -252,7 +252,7 @@ fn an_address_that_others_reach_needs_a_decision() {
 }
 
 #[test]
-fn a_server_listens_at_as_many_addresses_as_it_is_given() {
+fn a_server_may_have_several_addresses() {
     let both = ["127.0.0.1:8000", "[::1]:8000"];
     let listens = |given: Given<'_>| {
         let addresses = given.resolve().unwrap().addresses.public;
@@ -275,7 +275,7 @@ fn a_server_listens_at_as_many_addresses_as_it_is_given() {
         ..Given::default()
     };
     assert_eq!(listens(given), both);
-    // One that strangers reach is named beside one that they do not.
+    // The error names only the address that other machines reach.
     let problem = flags(&["--listen", "127.0.0.1:1", "--listen", "0.0.0.0:2"]).problem();
     assert!(
         problem.contains("0.0.0.0:2") && !problem.contains("127.0.0.1:1 "),
@@ -351,7 +351,7 @@ fn a_token_comes_from_one_place_and_is_never_shown() {
         found.collect::<Vec<_>>().join(" ")
     };
     assert_eq!(token(flags(&["--control-token-file", path])), "from-file");
-    // The later source wins, whichever of the two it says.
+    // The source with precedence counts, whichever of the two settings it has.
     let variables = &[("ENCKE_CONTROL_TOKEN", "from-variable-0123456789")];
     assert_eq!(
         token(Given {
@@ -396,7 +396,7 @@ fn a_token_comes_from_one_place_and_is_never_shown() {
 }
 
 #[test]
-fn what_is_printed_is_a_file_that_means_the_same() {
+fn the_printed_configuration_is_an_equivalent_file() {
     let given = Given {
         file: Some("retry = \"500ms\"\nworkers = 0x3"),
         variables: &[
@@ -441,7 +441,7 @@ fn a_reload_takes_reloadable_settings_and_names_the_others() {
     let files = FileDigests::default();
     let changes = Changes::between((&running, &files), (&newer, &files));
     assert_eq!(changes.reloaded, ["log-level"]);
-    // The default that is written down is no change, but a value that is no longer there is one.
+    // An explicit default is no change, but a value that was removed is one.
     assert_eq!(changes.awaiting_restart, ["workers", "user-timeout"]);
 
     let mixed = running.with_reloadable(&newer);
@@ -469,7 +469,8 @@ fn a_file_with_other_content_is_a_change_of_the_setting_that_names_it() {
     assert!(!format!("{after:?}").contains("another"));
 }
 
-/// A folder with a secret for HS256 that only its owner can read, and the path of the secret.
+/// Returns a folder with a secret for HS256 that only its owner can read, and the path of the
+/// secret.
 fn secret_file() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("secret");
@@ -495,13 +496,13 @@ fn each_kind_of_identity_lets_the_public_listener_leave_loopback() {
             "{identity:?}"
         );
     }
-    // Trusting a proxy is no identity.
+    // Trusted proxies alone give clients no identity.
     let problem = flags(&["--listen=0.0.0.0:8000", "--trusted-proxy=10.0.0.0/8"]).problem();
     assert!(problem.contains("--tickets"), "{problem}");
 }
 
 #[test]
-fn identity_that_would_not_do_what_it_says_is_refused() {
+fn settings_of_identity_without_effect_are_refused() {
     let (folder, secret) = secret_file();
     let open = folder.path().join("open");
     fs::copy(&secret, &open).unwrap();
@@ -536,7 +537,7 @@ fn identity_that_would_not_do_what_it_says_is_refused() {
         assert!(problem.contains(said), "{flag:?}: {problem}");
         assert!(!problem.contains("0123456789abcdef"), "{problem}");
     }
-    // Nothing of it is refused together with keys.
+    // With keys, each of them is accepted.
     let flag = [
         "--jwt-secret-file",
         &secret,
@@ -549,7 +550,7 @@ fn identity_that_would_not_do_what_it_says_is_refused() {
 }
 
 #[test]
-fn tokens_that_cross_a_network_in_the_clear_are_warned_about() {
+fn tokens_that_cross_a_network_without_encryption_cause_a_warning() {
     let warnings = |flag: &[&str]| {
         let config = flags(flag).resolve().unwrap();
         config.addresses.warnings(&config).join(" ")
@@ -568,7 +569,7 @@ fn tokens_that_cross_a_network_in_the_clear_are_warned_about() {
     assert_eq!(warnings(&[&control[..], &files].concat()), "");
 }
 
-/// A folder with a certificate and its key, and their paths.
+/// Returns a folder with a certificate and its key, and their paths.
 fn certificate_files() -> (tempfile::TempDir, String, String) {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &[u8]| {
@@ -594,7 +595,7 @@ fn tls_of_the_control_listener_needs_a_certificate_and_keeps_the_rules_of_tokens
     let (_folder, chain, key) = certificate_files();
     let files = ["--control-tls", "--tls-cert", &chain, "--tls-key", &key];
     assert!(flags(&files).resolve().unwrap().control_tls);
-    // Nothing about who may use the listener changes.
+    // The rules of tokens are the same with TLS.
     let outside = [&files[..], &["--control", "0.0.0.0:1"]].concat();
     assert!(flags(&outside).problem().contains("--control-token-file"));
     let demo = [&files[..], &["--demo"]].concat();

@@ -1,4 +1,4 @@
-//! Certificates of listeners with TLS, read with the configuration.
+//! Certificates of TLS listeners.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,7 +9,7 @@ use super::files::{read_private, read_public};
 use super::values::switch;
 use super::{Reader, known};
 
-/// What listeners with TLS need. Has at least one certificate.
+/// Certificates of TLS listeners, at least one.
 #[derive(Debug)]
 pub(crate) struct Tls {
     certificates: Vec<Certificate>,
@@ -17,11 +17,11 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    /// Makes the configuration of TLS listeners.
+    /// Returns the configuration of TLS listeners.
     ///
     /// # Errors
     ///
-    /// A sentence, when the cryptographic library fails.
+    /// When the cryptographic library fails. The error is a sentence.
     pub(crate) fn server_config(&self, tickets: &TicketKeys) -> Result<ServerConfig, String> {
         ServerConfig::new(&self.certificates, tickets, self.options)
             .map_err(|error| format!("TLS cannot be set up: {error}"))
@@ -78,7 +78,7 @@ fn read(chain: &str, key: &str) -> Result<Certificate, String> {
     Certificate::from_pem(chain, key, now()).map_err(|error| error.to_string())
 }
 
-/// The time by the machine's clock.
+/// Returns the time by the machine's clock.
 pub(crate) fn now() -> UnixTime {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     UnixTime::since_unix_epoch(since.unwrap_or_default())

@@ -1,6 +1,6 @@
-//! What the values of settings may be, and the sentence that says so when they are not.
+//! Parsers of the values of settings.
 //!
-//! Owns the bounds. Each function reads one text and answers what would have been right.
+//! Owns their bounds. The error of each function says what is expected.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -16,28 +16,28 @@ use crate::units;
 /// The shortest timeout that can be configured.
 pub(crate) const TIMEOUT_MIN: Duration = Duration::from_millis(100);
 
-/// The longest time that can be configured. Timers and socket options hold it.
+/// The longest time that can be configured. It fits timers and socket options.
 pub(crate) const TIME_MAX: Duration = Duration::from_secs(86_400);
 
-/// The kernel counts keepalive in whole seconds, up to 32,767 of them.
+/// The longest keepalive time: the kernel counts it in whole seconds, up to 32,767.
 pub(crate) const USER_TIMEOUT: (Duration, Duration) =
     (Duration::from_secs(1), Duration::from_secs(32_767));
 
-/// The smallest and the largest bound on an event: a line of text; what a worker's buffers and a
-/// browser take without harm.
+/// The smallest and the largest bound on the size of an event: a line of text, and what a worker's
+/// buffers and a browser can handle.
 const EVENT_BYTES: (usize, usize) = (64, 64 << 20);
 
-/// How to log.
+/// Format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogFormat {
-    /// Lines for a person.
+    /// Lines of text.
     Text,
-    /// An object a line.
+    /// One JSON object a line.
     Json,
 }
 
-/// An address to listen at. `http://` before it is taken as well, so that one variable serves the
-/// server and its clients.
+/// Parses an address to listen on. It may begin with `http://`, so that one environment variable
+/// serves the server and its clients.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let bare = text.strip_prefix("http://").unwrap_or(text);
     let bare = bare.strip_suffix('/').unwrap_or(bare);
@@ -102,7 +102,7 @@ pub(super) fn heartbeat(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// The times between signs of life of Erlang nodes are whole seconds, four to this one.
+/// Parses the tick time of Erlang nodes. They send a tick each quarter of it, in whole seconds.
 pub(super) fn tick_time(text: &str) -> Result<Duration, String> {
     within(units::duration(text)?, Duration::from_secs(1), TIME_MAX)
         .ok_or_else(|| "expected a time from 1s to a day".to_owned())
@@ -123,7 +123,7 @@ fn within<T: PartialOrd>(value: T, least: T, most: T) -> Option<T> {
     (least <= value && value <= most).then_some(value)
 }
 
-/// A policy for clients that read too slowly.
+/// Parses a policy for clients that read too slowly.
 pub(super) fn slow_policy(text: &str) -> Result<SlowPolicy, String> {
     SlowPolicy::find(text).ok_or_else(|| {
         let names = SlowPolicy::ALL.map(SlowPolicy::name).join(", ");
@@ -140,7 +140,7 @@ pub(super) fn log_format(text: &str) -> Result<LogFormat, String> {
 }
 
 pub(super) fn log_level(text: &str) -> Result<LevelFilter, String> {
-    // The parser takes numbers as well, which nobody could read.
+    // The parser would also accept numbers, which are not documented.
     let level = text
         .parse()
         .ok()
@@ -148,12 +148,13 @@ pub(super) fn log_level(text: &str) -> Result<LevelFilter, String> {
     level.ok_or_else(|| "expected off, error, warn, info, debug or trace".to_owned())
 }
 
-/// A host name of the public listener, or a set of them.
+/// Parses a host name of the public listener, or a pattern.
 pub(super) fn host(text: &str) -> Result<HostPattern, String> {
     HostPattern::parse(text).map_err(|error| error.reason().to_owned())
 }
 
-/// An origin as browsers send it (RFC 6454, section 6.2): compared as text, so its form matters.
+/// Parses an origin in the form that browsers send (RFC 6454, section 6.2), because it is compared
+/// as text.
 pub(super) fn origin(text: &str) -> Result<String, String> {
     let bare = text
         .strip_prefix("https://")
@@ -176,13 +177,13 @@ pub(super) fn origin(text: &str) -> Result<String, String> {
     )
 }
 
-/// One for each core that this process may use.
+/// Returns the default number of workers: one for each core that this process may use.
 pub(super) fn default_workers() -> u16 {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     u16::try_from(cores).unwrap_or(WORKERS_MAX).min(WORKERS_MAX)
 }
 
-/// Text of at least one character.
+/// Parses a text of at least one character.
 pub(super) fn nonempty(text: &str) -> Result<String, String> {
     match text.is_empty() {
         true => Err("expected at least one character".to_owned()),
@@ -190,7 +191,7 @@ pub(super) fn nonempty(text: &str) -> Result<String, String> {
     }
 }
 
-/// The name of a header field or of a cookie: both are tokens (RFC 9110, section 5.6.2; RFC 6265,
+/// Parses the name of a header field or of a cookie: a token (RFC 9110, section 5.6.2; RFC 6265,
 /// section 4.1.1).
 pub(super) fn token(text: &str) -> Result<String, String> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);

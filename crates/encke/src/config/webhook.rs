@@ -9,10 +9,10 @@ use super::secret::read_private_text;
 use super::values::timeout;
 use super::{Reader, known};
 
-/// Files that are without effect when there is no webhook.
+/// Settings of files that have no effect without a webhook.
 const NEEDING_URL: [&str; 2] = ["webhook-secret-file", "webhook-ca"];
 
-/// What a webhook needs.
+/// Settings of a webhook.
 #[derive(Debug, Clone)]
 pub(crate) struct WebhookConfig {
     pub(crate) settings: Settings,
@@ -20,7 +20,7 @@ pub(crate) struct WebhookConfig {
 }
 
 impl Reader<'_> {
-    /// Reads the settings of the webhook, if there is one.
+    /// Reads the settings of the webhook, if it is configured.
     pub(super) fn webhook(&mut self) -> Option<WebhookConfig> {
         let is_set = |reader: &Self, name| reader.layers.get(known(name)).is_some();
         let has_url = is_set(self, "webhook-url");

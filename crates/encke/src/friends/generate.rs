@@ -1,5 +1,5 @@
-//! `encke friends generate`: the list to a file or standard output, what it is like to standard
-//! error.
+//! `encke friends generate`: generates a social graph. The edge list goes to a file or to standard
+//! output, its statistics to standard error.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -15,7 +15,7 @@ use crate::output;
 use crate::progress::ProgressBar;
 use crate::units::human_count;
 
-/// Columns of the longest bar of the histogram.
+/// Width of the longest bar of the histogram, in characters.
 const BAR_COLUMNS: f64 = 40.0;
 
 /// Generates a graph.
@@ -88,7 +88,7 @@ fn write(around: Option<u32>, options: Options, out: &mut impl Write) -> Result<
     Ok(end)
 }
 
-/// The report for a person.
+/// Returns the report as text.
 fn text(report: &Report) -> String {
     let degrees = &report.degrees;
     let mut text = format!(
@@ -108,7 +108,7 @@ fn text(report: &Report) -> String {
     for bin in &degrees.histogram {
         let range = format!("{}-{}", bin.from, bin.to);
         let share = bin.users as f64 / most.unwrap_or(1).max(1) as f64;
-        // A bin with a single user is seen beside one with a million.
+        // Rounded up: a bin with a single user is visible beside one with a million.
         let columns = (share * BAR_COLUMNS).ceil() as usize;
         let bar = "#".repeat(columns);
         let users = human_count(bin.users);
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_report_says_what_the_graph_is_like() {
+    fn the_report_has_the_statistics_of_the_graph() {
         let options = Options {
             users: 2000,
             degree: 5,

@@ -1,4 +1,4 @@
-//! `encke friends load`: an edge list into a data directory, or into the server that has it.
+//! `encke friends load`: loads an edge list into a data directory or into a running server.
 
 mod edges;
 
@@ -22,7 +22,8 @@ use edges::Edges;
 #[derive(Debug, Serialize)]
 struct Report {
     added: u64,
-    /// Of those in the list that were there; not counted of a list that was loaded as a whole.
+    /// Subscriptions of the list that existed before; `None` for an empty directory, where they are
+    /// not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     unchanged: Option<u64>,
     skipped: u64,
@@ -62,7 +63,7 @@ pub(crate) fn run(arguments: &LoadArguments) -> Result<(), Failure> {
     .map(drop)
 }
 
-/// The list, and its length in bytes where that is known.
+/// Opens the list. Also returns its length in bytes, if that is known.
 fn open(list: &Path) -> Result<(Box<dyn Read + Send>, Option<u64>), Failure> {
     if list == Path::new("-") {
         return Ok((Box::new(io::stdin()), None));
@@ -74,7 +75,7 @@ fn open(list: &Path) -> Result<(Box<dyn Read + Send>, Option<u64>), Failure> {
     Ok((Box::new(file), Some(length)))
 }
 
-/// Bad lines that were skipped, by number.
+/// Invalid lines that were skipped, with their numbers and the reasons.
 type Skipped = Vec<(u64, String)>;
 
 fn offline(
@@ -87,7 +88,7 @@ fn offline(
         mutual: arguments.mutual,
         skip_bad: arguments.skip_bad,
     };
-    // A file is written a little slower than its list is read.
+    // The bar shows what is read; writing takes a little longer.
     let reading = ProgressBar::of(length.unwrap_or(0), "bytes read");
     let writing = std::cell::OnceCell::new();
     let loaded = graph::load(&directory, input, options, |progress| match progress {
@@ -145,7 +146,7 @@ fn online(
     Ok((report, skipped))
 }
 
-/// Lines that the server refused.
+/// Returns the lines that the server refused, with the reasons.
 fn refused(answer: &Value, mutual: bool) -> impl Iterator<Item = (u64, String)> {
     let errors = answer["errors"].as_array().cloned().unwrap_or_default();
     errors.into_iter().map(move |error| {

@@ -1,7 +1,7 @@
 //! The configuration of `encke proxy`: one listener from flags, or any number from a file.
 //!
-//! Owns the defaults, names to addresses, and which values go together. All that is wrong is found
-//! in one pass.
+//! Owns the defaults, the resolution of names, and which values exclude each other. All problems
+//! are reported at once.
 
 use std::fs;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -22,13 +22,13 @@ use crate::arguments::proxy::{
 };
 use crate::config::{Secret, TIME_MAX, TIMEOUT_MIN, USER_TIMEOUT, address};
 
-/// What the proxy runs on.
+/// Configuration of the proxy.
 #[derive(Debug)]
 pub(super) struct Configuration {
     pub(super) settings: Settings,
-    /// A file for a line about each connection.
+    /// File of the access log.
     pub(super) access_log: Option<PathBuf>,
-    /// Where one may look, if anywhere.
+    /// The admin endpoints, if they are configured.
     pub(super) admin: Option<AdminEndpoints>,
 }
 
@@ -37,7 +37,7 @@ pub(super) fn read(arguments: &ProxyArguments) -> Result<Configuration, Vec<Stri
     Reader::new(arguments).read()
 }
 
-/// What was said at start, to be read again.
+/// Reader of the configuration, for the start and for reloads.
 pub(super) struct Reader {
     path: Option<PathBuf>,
     shared_poller: bool,
@@ -68,7 +68,7 @@ impl Reader {
         }
     }
 
-    /// Reads all of it.
+    /// Reads the whole configuration.
     pub(super) fn read(&self) -> Result<Configuration, Vec<String>> {
         let file = match &self.path {
             Some(path) => {
@@ -109,11 +109,11 @@ impl Reader {
         }
         let mut listeners = Vec::new();
         for options in &file.listener {
-            let mut sense = Sense {
+            let mut parser = ListenerParser {
                 options,
                 problems: &mut problems,
             };
-            if let Some(mut settings) = sense.listener() {
+            if let Some(mut settings) = parser.listener() {
                 let is_same = |other: &ListenerSettings| other.listen == settings.listen;
                 if listeners.iter().any(is_same) {
                     problems.push(StartError::Twice(settings.listen).to_string());
@@ -152,7 +152,7 @@ impl Reader {
         })
     }
 
-    /// Where one may look. What the process is told counts before what the file says.
+    /// Returns the settings of the admin endpoints. Flags and the environment override the file.
     fn admin(&self, file: &File) -> Result<Option<AdminEndpoints>, String> {
         let listen = match (self.process.control, &file.control) {
             (Some(address), _) => address,
@@ -186,13 +186,13 @@ impl File {
     }
 }
 
-/// Makes sense of one listener, and notes what is wrong with it.
-struct Sense<'a> {
+/// Parser of one listener's settings that collects problems.
+struct ListenerParser<'a> {
     options: &'a ListenerOptions,
     problems: &'a mut Vec<String>,
 }
 
-impl Sense<'_> {
+impl ListenerParser<'_> {
     fn listener(&mut self) -> Option<ListenerSettings> {
         let options = self.options;
         let backends = self.backends();
@@ -336,7 +336,7 @@ impl Sense<'_> {
     }
 }
 
-/// The address that a backend's name means now.
+/// Resolves the name of a backend.
 fn resolve(name: &str) -> Result<SocketAddr, String> {
     if name.ends_with(":0") {
         return Err(format!(
@@ -366,7 +366,7 @@ fn resolve(name: &str) -> Result<SocketAddr, String> {
         .ok_or_else(|| unresolved("it has no address".to_owned()))
 }
 
-/// The bytes that a text with backslashes stands for.
+/// Returns the bytes of a text with escape sequences.
 fn unescape(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut rest = text.bytes();
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_may_look_unless_told_where() {
+    fn there_are_no_admin_endpoints_by_default() {
         let listener = "[[listener]]\nlisten = '127.0.0.1:1'\nto = ['127.0.0.1:2']\n";
         let admin = |text: &str| {
             let read = from_file(&format!("{text}\n{listener}"));
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_name() {
+    fn problems_name_the_setting() {
         for (text, said) in [
             ("", "no listener"),
             ("nonsense = 1", "nonsense"),
@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_says_how_to_check_wants_checks() {
+    fn any_setting_of_health_checks_enables_them() {
         for key in [
             "check = true",
             "check-interval = '1s'",

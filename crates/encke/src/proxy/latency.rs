@@ -1,4 +1,4 @@
-//! Latency as it is reported: a line a second for each listener and backend.
+//! Latency reports: a line a second for each listener and backend.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -13,19 +13,19 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// Workers hand on a second when the next has begun; by now all have.
+/// Time after the end of a second by which all workers have handed on their counts of it.
 const LATE: Duration = Duration::from_millis(500);
 
 type Key = (u64, SocketAddr, String);
 
-/// Reports on a thread of its own, until all workers have ended.
+/// Starts a thread that prints reports until all workers have ended.
 pub(super) fn start(
     reports: Receiver<LatencyReport>,
     json: bool,
 ) -> Result<JoinHandle<()>, Failure> {
     let thread = thread::Builder::new().name("encke-latency".to_owned());
     let run = move || {
-        // Nobody reads any more: nothing is to be reported.
+        // An error means that standard output was closed, so there is nothing more to print.
         let _ = report(&reports, json, &mut io::stdout());
     };
     thread.spawn(run).map_err(|error| {
@@ -73,10 +73,10 @@ fn report(reports: &Receiver<LatencyReport>, json: bool, out: &mut impl Write) -
     }
 }
 
-/// Lines after which the columns are named again.
+/// Lines after which the titles of the columns are repeated.
 const LINES_PER_TITLE: u64 = 25;
 
-/// One second of one listener and backend. Times are microseconds.
+/// One second of one listener and backend. Times are in microseconds.
 #[derive(Debug, Serialize)]
 struct Line<'a> {
     time: u64,
@@ -88,7 +88,7 @@ struct Line<'a> {
     stdev: f64,
     p50: u64,
     p95: u64,
-    /// Of the fastest 95 % of the requests.
+    /// Mean of the fastest 95 % of the requests.
     p95_mean: f64,
     p95_stdev: f64,
     p99: u64,
@@ -97,7 +97,7 @@ struct Line<'a> {
     max: u64,
 }
 
-/// Names of the columns of text, in the order of the fields after `backend`.
+/// Titles of the columns of text, in the order of the fields after `backend`.
 const TITLES: [&str; 12] = [
     "count", "min us", "mean", "stdev", "p50", "p95", "95 mean", "95 std", "p99", "99 mean",
     "99 std", "max",
@@ -166,7 +166,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Rounds to tenths: the histogram knows two digits.
+/// Rounds to tenths, because the histogram has a precision of two digits.
 fn rounded(spread: Spread) -> Spread {
     let tenths = |value: f64| (value * 10.0).round() / 10.0;
     Spread {

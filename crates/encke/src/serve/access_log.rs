@@ -14,14 +14,15 @@ use crate::failure::Failure;
 /// Name of standard output among the values of `--access-log`.
 const STANDARD_OUTPUT: &str = "-";
 
-/// Access log with its writer. The thread ends with it, after the last line.
+/// Access log with the thread that writes it. When it is dropped, the thread writes the last lines
+/// and ends.
 pub(super) struct AccessLogWriter {
     log: AccessLog,
     thread: Option<JoinHandle<()>>,
 }
 
 impl AccessLogWriter {
-    /// Opens the file and starts the thread. Without a path there is neither.
+    /// Opens the file and starts the thread. Without a path, returns `None`.
     ///
     /// # Errors
     ///
@@ -65,7 +66,7 @@ impl Drop for AccessLogWriter {
     }
 }
 
-/// Where lines go.
+/// Destination of lines.
 enum Sink {
     StandardOutput,
     File(PathBuf, File),
@@ -79,7 +80,7 @@ impl Sink {
         Ok(Self::File(path.to_owned(), append_to(path)?))
     }
 
-    /// Writes lines until there are no more. What fails is counted, and logged when it begins.
+    /// Writes lines until the log ends. Errors are counted, and the first one in a row is logged.
     fn write_all_of(&mut self, log: &AccessLog) {
         let (mut lines, mut fails) = (Vec::new(), false);
         loop {
@@ -125,8 +126,8 @@ impl Sink {
         }
     }
 
-    /// Opens the file again, after another program has moved it away. If that fails, lines go to
-    /// the old one.
+    /// Opens the file again, after another program has moved it away. If that fails, lines are
+    /// still written to the old one.
     fn reopen(&mut self) {
         let Self::File(path, file) = self else {
             return;
@@ -141,8 +142,8 @@ impl Sink {
     }
 }
 
-/// Opens a file for appending. A new one can be read by its owner and group only: it says who
-/// follows what.
+/// Opens a file for appending. A new file is readable by its owner and group only, because it says
+/// who is subscribed to what.
 fn append_to(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .create(true)

@@ -12,10 +12,10 @@ use crate::ports_file;
 
 use super::room::Room;
 
-/// A server that is ready.
+/// Addresses of a server that is ready.
 #[derive(Debug)]
 pub(super) struct Running<'a> {
-    /// The public listeners without TLS, and those with it.
+    /// Public listeners, without and with TLS.
     pub(super) public: &'a [SocketAddr],
     pub(super) tls: &'a [SocketAddr],
     pub(super) control: SocketAddr,
@@ -97,7 +97,7 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
     if let Some(warning) = room.warning() {
         tracing::warn!("{warning}");
     }
-    // Last: a script that sees the file finds all that was said.
+    // Last: when a script sees the file, all lines are in the output.
     if let Some(path) = &config.ports_file {
         let ports = Ports {
             public: running.public.first().copied(),
@@ -113,7 +113,7 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
     Ok(())
 }
 
-/// A line for each address.
+/// Returns a line for each address.
 fn lines(before: &str, addresses: &[SocketAddr]) -> String {
     let lines = addresses
         .iter()

@@ -1,4 +1,4 @@
-//! The node of a cluster that a server is: from the engine to the log, and when clients are served.
+//! The server as a node of a cluster: joins, applies the log, and decides when clients are served.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use server::{Handle, Metric};
 use crate::epoch;
 use crate::failure::Failure;
 
-/// Time for the engine to be there: it may start together with its nodes.
+/// Time for which a start waits for the engine, which may be starting at the same time.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Pause between two attempts to join.
@@ -85,11 +85,11 @@ impl Host for ServerOfNode {
     }
 }
 
-/// Joins the cluster. An engine that is not there yet is waited for.
+/// Joins the cluster. Waits for the engine if it is not there yet.
 ///
 /// # Errors
 ///
-/// What is wrong, and what to do.
+/// When the node cannot join. The error says what to do.
 pub(super) fn join(options: &Options) -> Result<Engine, Failure> {
     let start = Instant::now();
     let mut warned = false;
@@ -109,16 +109,16 @@ pub(super) fn join(options: &Options) -> Result<Engine, Failure> {
     }
 }
 
-/// Checks that the node can join its cluster. Makes nothing.
+/// Checks that the node can join its cluster. Changes nothing.
 ///
 /// # Errors
 ///
-/// What is wrong, and what to do.
+/// When the node cannot join. The error says what to do.
 pub(super) fn check(options: &Options) -> Result<(), Failure> {
     Engine::check(options).map_err(Failure::failed)
 }
 
-/// Returns whether the reason may be one of the moment: servers that start, or elect a leader.
+/// Returns whether a reason may be temporary: servers start, or elect a leader.
 const fn may_pass(error: &JoinError) -> bool {
     matches!(
         error,
@@ -151,8 +151,7 @@ pub(super) fn open_graph(
 }
 
 impl Node {
-    /// Begins to apply the log, and serves clients when what is in it now is applied. Until then
-    /// they are sent away.
+    /// Begins to apply the log. Clients are refused until what is in the log now is applied.
     ///
     /// # Errors
     ///
@@ -169,7 +168,7 @@ impl Node {
         let places = router.graph().log_start().cloned().unwrap_or_default();
         let state = engine.state().clone();
         let from = begin_from(&places, state.first).map_err(|error| match error {
-            // It was trimmed just now: the next start finds a newer snapshot.
+            // The log was trimmed meanwhile. The next start finds a newer snapshot.
             StartError::Trimmed { .. } => Failure::Restart(error.to_string()),
             error => Failure::failed(error),
         })?;
@@ -232,12 +231,12 @@ impl Node {
         })
     }
 
-    /// Returns the log, through which all is published and changed.
+    /// Returns the log, to which events and changes are appended.
     pub(super) fn log(&self) -> Arc<dyn Append> {
         Arc::<Cluster>::clone(&self.cluster)
     }
 
-    /// Returns the log, with the state that nodes share.
+    /// Returns the log with the shared state.
     pub(super) fn replicated(&self) -> Replicated {
         Replicated {
             log: self.log(),
@@ -265,9 +264,9 @@ impl Node {
         Ok(())
     }
 
-    /// Returns why this node had to end by itself: another one has its name, or the log has lost
-    /// what it had still to apply, or is another one than it has applied. It is to be started again
-    /// if it goes on then.
+    /// Returns why this node had to stop by itself: another node has its name, or the log has lost
+    /// entries that it had not applied, or the log is not the one that it has applied. The error is
+    /// [`Failure::Restart`] if a new start helps.
     pub(super) fn failure(&self) -> Option<Failure> {
         if let Some(error) = self.cluster.namesake() {
             return Some(Failure::failed(error));
@@ -276,7 +275,7 @@ impl Node {
         let goes_on = match kind {
             StopKind::Entry => return None,
             StopKind::Trimmed => true,
-            // A node without a directory begins with nothing.
+            // A node without a directory starts from a snapshot.
             StopKind::OtherLog => !self.has_directory,
         };
         Some(match goes_on {
@@ -295,12 +294,12 @@ impl Node {
     }
 }
 
-/// Returns whether clients get at this node what is in the log.
+/// Returns whether this node keeps up with the log, so that clients can be served.
 fn should_serve(cluster: &Cluster, patience: Duration) -> bool {
     cluster.has_caught_up() && cluster.stopped().is_none() && cluster.cut_off() <= patience
 }
 
-/// Returns whether the node must end: it cannot go on as it is, and no update of it helps.
+/// Returns whether the node must stop because it cannot continue, and an update would not help.
 fn ends_by_itself(cluster: &Cluster) -> bool {
     cluster
         .stopped()

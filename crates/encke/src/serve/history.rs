@@ -1,4 +1,4 @@
-//! The history of a server, from its directory if it has one.
+//! The history of the server, which is read from its directory if it has one.
 
 use std::fs;
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use crate::config::{Config, HistoryDir};
 use crate::failure::Failure;
 
-/// File with the name of the machine's boot (Linux, random(4)).
+/// File with the id of the current boot of the machine (Linux, random(4)).
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// History that a server starts with.
+/// The history with which a server starts.
 pub(super) struct History {
-    /// Epoch of its events.
+    /// Epoch of the events.
     pub(super) epoch: String,
-    /// `None` if there is to be no history.
+    /// The history; `None` if it is disabled.
     pub(super) recorder: Option<Recorder>,
-    /// Its copy on disk.
+    /// The copy on disk.
     pub(super) log: Option<Arc<EventLog>>,
-    /// Idempotency keys whose events it has.
+    /// Idempotency keys of its events.
     pub(super) keys: Vec<RestoredKey>,
 }
 
 impl History {
-    /// Reads the history from its directory. Without one it has no events, and a new epoch.
+    /// Reads the history from its directory. Without a directory it is empty and has a new epoch.
     pub(super) fn open(config: &Config, graph: &Graph, new_epoch: String) -> Result<Self, Failure> {
         let mut recorder = config.settings.history.map(Recorder::new);
         let (Some(directory), Some(limits)) = (&config.history_dir, config.settings.history) else {
@@ -109,7 +109,8 @@ fn report(health: &Health) {
     }
 }
 
-/// A random number; 0 if the system has none. It makes checksums of one segment invalid in others.
+/// Returns a random seed for checksums, so that those of one segment are invalid in others. Returns
+/// 0 if the system has no randomness.
 fn random() -> u64 {
     let mut random = [0; size_of::<u64>()];
     match getrandom(&mut random, GetRandomFlags::empty()) {

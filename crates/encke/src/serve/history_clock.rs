@@ -1,5 +1,5 @@
-//! Clock of the history: tells it the time once a second, so that events leave in time also when
-//! none is published.
+//! Clock of the history: passes the time to it once a second, so that old events are removed even
+//! if none is published.
 
 use std::io;
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
@@ -12,16 +12,16 @@ use crate::config::unix_time;
 
 const TICK: Duration = Duration::from_secs(1);
 
-/// Thread that tells the time. Ends when it is dropped. There is none without a history.
+/// The thread of the clock; `None` without a history. It ends when this is dropped.
 pub(super) struct HistoryClock(Option<(SyncSender<()>, JoinHandle<()>)>);
 
 impl HistoryClock {
-    /// Tells the time for the first time, and starts the thread.
+    /// Passes the time to the history and starts the thread.
     pub(super) fn start(server: &Handle) -> io::Result<Self> {
         if server.router().recorder().is_none() {
             return Ok(Self(None));
         }
-        // The clock of the system may be set; the age of events must not change with it.
+        // The clock of the system may be set. That must not change the age of events.
         let (begun, started) = (unix_time(), Instant::now());
         let server = server.clone();
         let tick = move || {

@@ -16,9 +16,10 @@ pub(super) struct Inherited {
 }
 
 impl Inherited {
-    /// Takes them. `FileDescriptorName=` says which is which, and there may be several but for
-    /// control; without names the first is the public one and the second control. Must be called
-    /// while there is one thread, as it cleans the environment.
+    /// Takes the listeners. `FileDescriptorName=` says what each is for: there may be several
+    /// public and TLS listeners and one control listener. Without names, the first is public and
+    /// the second is control. Must be called while there is one thread, because it changes the
+    /// environment.
     pub(super) fn take() -> Result<Self, Failure> {
         let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
         let mut sockets = ListenFd::from_env();
@@ -47,7 +48,7 @@ enum Role {
     Control,
 }
 
-/// What each of `count` sockets is for.
+/// Returns the role of each of `count` sockets.
 fn roles(names: &str, count: usize) -> Result<Vec<Role>, Failure> {
     let names: Vec<&str> = names.split(':').filter(|_| count > 0).take(count).collect();
     let named = |role: &str| names.contains(&role);
@@ -84,7 +85,7 @@ mod tests {
     use Role::{Control, Public, Tls};
 
     #[test]
-    fn names_say_what_a_socket_is_for_and_else_its_place() {
+    fn the_role_of_a_socket_is_by_name_or_else_by_position() {
         assert_eq!(roles("", 0).unwrap(), []);
         assert_eq!(roles("stale:names", 0).unwrap(), []);
         assert_eq!(roles("", 1).unwrap(), [Public]);

@@ -1,6 +1,6 @@
-//! Key sets of issuers: fetched for the running server, from the addresses of its configuration.
+//! Key sets of issuers, which are fetched from the addresses of the configuration.
 //!
-//! Owns which fetched keys enter the policy: only those of addresses that are configured now.
+//! Must never put keys into the policy whose address is no longer configured.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use control::{JwksFetcher, JwksMetrics, JwksUrl};
 use parking_lot::Mutex;
 use server::{Handle, LiveSettings};
 
-/// How long a start or a reload waits for new key sets, so that the first clients are not refused
-/// because of keys that are on their way. It goes on without keys that take longer.
+/// Time for which a start or a reload waits for new key sets, so that the first clients are not
+/// refused for lack of keys. It continues without key sets that take longer.
 const FIRST_FETCH_WAIT: Duration = Duration::from_secs(3);
 
-/// Fetcher of key sets, which a reload replaces.
+/// Owner of the fetcher of key sets. A reload replaces the fetcher.
 pub(super) struct KeySets {
     fetcher: Arc<Mutex<Option<Arc<JwksFetcher>>>>,
     urls: Vec<JwksUrl>,
@@ -23,7 +23,7 @@ pub(super) struct KeySets {
 }
 
 impl KeySets {
-    /// Prepares to fetch for a server. Nothing is fetched yet.
+    /// Returns a state without a fetcher.
     pub(super) fn new(server: Handle, metrics: JwksMetrics) -> Self {
         let fetcher: Arc<Mutex<Option<Arc<JwksFetcher>>>> = Arc::default();
         let for_workers = Arc::clone(&fetcher);
@@ -39,8 +39,8 @@ impl KeySets {
         }
     }
 
-    /// Fetches from these addresses from now on, and waits a moment for keys of new ones. The
-    /// policy of the server must have a source for each.
+    /// Fetches from `urls` from now on, and waits for the keys of new ones for 3 s at most. The
+    /// policy of the server must have a key set for each.
     pub(super) fn set_urls(&mut self, urls: &[JwksUrl]) {
         if self.urls == urls {
             return;
@@ -49,7 +49,7 @@ impl KeySets {
         let changed = move |url: &JwksUrl, keys: Arc<KeySet>| {
             server.reload(|live| with_fetched(live, &url.name(), keys));
         };
-        // Its threads would not find the addresses in the policy any more.
+        // The old fetcher's threads would not find their addresses in the policy any more.
         *self.fetcher.lock() = None;
         self.urls = urls.to_vec();
         if urls.is_empty() {
@@ -63,7 +63,7 @@ impl KeySets {
                 fetcher.wait_for_first(FIRST_FETCH_WAIT);
             }
             Err(error) => {
-                // The next reload tries again.
+                // Cleared, so that the next reload tries again.
                 self.urls.clear();
                 tracing::error!("key sets cannot be fetched: {error}");
             }
@@ -71,8 +71,8 @@ impl KeySets {
     }
 }
 
-/// Puts a fetched key set into the policy, if its address is still configured: a reload may have
-/// taken it away while the fetch was under way.
+/// Returns the settings with a fetched key set, if its address is still configured. A reload may
+/// have removed it during the fetch.
 fn with_fetched(live: &LiveSettings, name: &str, keys: Arc<KeySet>) -> LiveSettings {
     let mut live = live.clone();
     if live.policy.keys(name).is_some() {
@@ -81,8 +81,8 @@ fn with_fetched(live: &LiveSettings, name: &str, keys: Arc<KeySet>) -> LiveSetti
     live
 }
 
-/// Takes over the key sets that were fetched for the running policy. `newer` has an empty one for
-/// each address.
+/// Copies the key sets that were fetched for the running policy to `newer`, which has an empty one
+/// for each address.
 pub(super) fn keep_fetched(running: &Policy, newer: &mut LiveSettings, urls: &[JwksUrl]) {
     let mut policy = Policy::clone(&newer.policy);
     for name in urls.iter().map(JwksUrl::name) {
@@ -127,7 +127,7 @@ mod tests {
         let mut newer = settings(Policy::default().with_keys(URL, Arc::default()));
         keep_fetched(&running, &mut newer, &urls);
         assert_eq!(newer.policy.keys(URL), Some(&keys("a")));
-        // Those of an address that is gone are gone.
+        // The keys of an address that was removed are not copied.
         let mut newer = settings(Policy::default());
         keep_fetched(&running, &mut newer, &[]);
         assert_eq!(newer.policy.keys(URL), None);

@@ -1,4 +1,4 @@
-//! The listeners of the server: those that a service manager passed on, and the configured ones.
+//! The listeners of the server: those from a service manager, and the configured ones.
 
 use std::net::{SocketAddr, TcpListener};
 
@@ -9,18 +9,18 @@ use crate::failure::Failure;
 
 use super::inherited::Inherited;
 
-/// Listeners that are not open yet.
+/// Listeners to open: addresses, or sockets from a service manager.
 #[derive(Debug)]
 pub(super) struct Listeners {
     pub(super) public: Vec<Listener>,
     pub(super) control: control::Listen,
-    /// Addresses of all of them.
+    /// Addresses of all listeners.
     pub(super) addresses: Addresses,
 }
 
 impl Listeners {
-    /// Collects the listeners, and refuses those that let strangers in. Sockets of a kind from a
-    /// service manager take the place of the configured ones.
+    /// Collects the listeners, and checks that none gives access without authorization. Sockets
+    /// of a role from a service manager replace the configured addresses of that role.
     pub(super) fn new(config: &Config, inherited: Inherited) -> Result<Self, Failure> {
         let mut addresses = config.addresses.clone();
         let mut public = collect(&mut addresses.public, inherited.public)?;
@@ -41,8 +41,8 @@ impl Listeners {
         })
     }
 
-    /// Whether the page may publish: if the operator asked for it, and only where other machines
-    /// reach no listener, as the page's requests carry no token.
+    /// Returns whether the page may publish (`--demo`). It may only if other machines reach no
+    /// listener, because the page's requests have no token.
     pub(super) fn allow_demo(&self, config: &Config) -> bool {
         let is_private = self.addresses.are_private() && config.tokens.is_empty();
         if config.demo && !is_private {
@@ -55,8 +55,8 @@ impl Listeners {
     }
 }
 
-/// Collects the public listeners of a kind: the sockets from a service manager, whose addresses
-/// take the place of the configured ones, or else those.
+/// Returns the public listeners of a role: the sockets from a service manager, whose addresses
+/// replace the configured ones, or else the latter.
 fn collect(
     addresses: &mut Vec<SocketAddr>,
     inherited: Vec<TcpListener>,

@@ -12,12 +12,12 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::LogFormat;
 
-/// The log level of the process, which can be changed.
+/// Handle to change the log level of the process.
 #[derive(Debug, Clone)]
 pub(crate) struct LogLevel(Handle<LevelFilter, Registry>);
 
 impl LogLevel {
-    /// Logs from now on what has at least this level.
+    /// Sets the level.
     pub(crate) fn set(&self, level: LevelFilter) {
         if let Err(error) = self.0.reload(level) {
             tracing::error!("the log level could not be changed to {level}: {error}");
@@ -25,10 +25,10 @@ impl LogLevel {
     }
 }
 
-/// Starts logging for the whole process. Once.
+/// Starts logging for the whole process. Must be called once.
 pub(crate) fn start(format: LogFormat, level: LevelFilter) -> LogLevel {
     let (filter, handle) = Layer::new(level);
-    // The client library of the cluster's engine: what it does is logged where it matters.
+    // Events of the NATS client library are left out: this program logs those that matter.
     let is_news = |event: &Metadata<'_>| {
         !event.target().starts_with("async_nats") || *event.level() <= Level::WARN
     };

@@ -1,4 +1,4 @@
-//! Clock of presence: ten times a second, what has changed is told.
+//! Clock of presence: announces changes ten times a second.
 
 use std::io;
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
@@ -8,7 +8,7 @@ use std::time::Instant;
 use presence::{Millis, STEP};
 use server::Handle;
 
-/// The presence thread. Ends when it is dropped. There is none without presence.
+/// The presence thread; `None` without presence. It ends when this is dropped.
 pub(super) struct PresenceClock(Option<(SyncSender<()>, JoinHandle<()>)>);
 
 impl PresenceClock {
@@ -25,7 +25,7 @@ impl PresenceClock {
             while ended.recv_timeout(STEP) == Err(RecvTimeoutError::Timeout) {
                 tick();
             }
-            // The webhook has ended: the other nodes are to know what it has told.
+            // The webhook has ended: a last tick tells the other nodes what it has reported.
             tick();
         })?;
         Ok(Self(Some((end, thread))))

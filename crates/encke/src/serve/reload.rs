@@ -1,7 +1,7 @@
-//! Reload: the configuration is read again, checked as a whole, and applied as far as no stream is
-//! touched.
+//! Reload: reads the configuration again, checks it as a whole, and applies the settings that can
+//! change without closing a stream.
 //!
-//! Must never apply a part of a configuration that is not valid, and never log a value.
+//! Must never apply a part of an invalid configuration, and never log a value.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::config::{self, Addresses, Changes, Config, FileDigests, Layers, Sourc
 use super::key_sets::{KeySets, keep_fetched};
 use super::logs::LogLevel;
 
-/// How long all workers together may take to use new settings. Their turns take milliseconds.
+/// Time to wait until all workers use new settings. A turn takes milliseconds.
 const WORKERS_WAIT: Duration = Duration::from_secs(5);
 
-/// The configuration that is in force, and where it was read.
+/// The configuration in force, and its sources.
 #[derive(Debug)]
 pub(super) struct Loaded {
     sources: Sources,
@@ -45,10 +45,10 @@ impl Loaded {
     }
 }
 
-/// What a reload reads, and what it applies the settings to.
+/// The configuration in force, and the parts of the server to which a reload applies settings.
 pub(super) struct Reloader {
     pub(super) loaded: Loaded,
-    /// Keys of session tickets, which stay good across reloads.
+    /// Keys of TLS session tickets, which a reload keeps.
     pub(super) tickets: TicketKeys,
     pub(super) key_sets: KeySets,
     pub(super) server: server::Handle,
@@ -61,7 +61,7 @@ pub(super) struct Reloader {
     pub(super) addresses: Addresses,
 }
 
-/// A configuration that was read again and may be applied.
+/// A valid configuration that can be applied.
 struct Newer {
     live: LiveSettings,
     jwks_urls: Vec<JwksUrl>,
@@ -75,7 +75,8 @@ struct Newer {
 }
 
 impl Reloader {
-    /// Reads the configuration again and applies it, or logs why nothing was changed.
+    /// Reads the configuration again and applies it. If it is invalid, logs why and changes
+    /// nothing.
     pub(super) fn reload(&mut self) {
         if let Err(problems) = self.read().and_then(|newer| self.apply(newer)) {
             let problems = problems.join("; ");
@@ -89,8 +90,8 @@ impl Reloader {
         config::resolve(&layers, problems)?;
         let files = FileDigests::of(&layers);
         let changes = Changes::between((&running.layers, &running.files), (&layers, &files));
-        // What is applied must be valid together with what stays: the two may come from files that
-        // were never meant for each other.
+        // The new values must be valid together with the settings that need a restart, which keep
+        // their old values.
         let layers = running.layers.with_reloadable(&layers);
         let checked = config::resolve(&layers, Vec::new()).and_then(|config| {
             self.addresses.check(&config)?;
@@ -132,7 +133,7 @@ impl Reloader {
             files,
             changes,
         } = newer;
-        // First, as nothing after it can fail.
+        // First, because it can fail and what follows cannot.
         let replaced = self.tokens.replace(tokens);
         replaced.map_err(|error| vec![error.to_string()])?;
         if let Some((control, newer)) = self.control_tls.as_ref().zip(live.tls.as_ref()) {
@@ -145,14 +146,14 @@ impl Reloader {
             keep_fetched(&running.policy, &mut live, &jwks_urls);
             live
         });
-        // What the log and the service manager are told is then true.
+        // Only then is it true that the reload is complete.
         if !pending.wait(WORKERS_WAIT) {
             tracing::warn!("a worker is too busy to take the new settings at once; it will");
         }
         self.key_sets.set_urls(&jwks_urls);
         let loaded = &mut self.loaded;
         let before = loaded.log_level;
-        // The report is logged if either level lets it through.
+        // The report is logged if either the old or the new level permits it.
         loaded.log.set(before.max(after));
         tracing::info!("the configuration was reloaded; {changes}");
         loaded.log.set(after);

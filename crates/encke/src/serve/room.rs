@@ -1,4 +1,4 @@
-//! The number of connections that the machine can hold, the limits, and how to raise them.
+//! Limits of the machine on connections, and how to raise them.
 
 use std::fmt;
 
@@ -11,16 +11,16 @@ use router::WORKERS_MAX;
 use crate::config::Config;
 use crate::units::{human_count, human_size};
 
-/// Memory that an idle connection costs, most of it the kernel's: its socket, file and dentry.
+/// Memory of an idle connection, most of which is the kernel's: socket, file and dentry.
 const CONNECTION_BYTES: u64 = KERNEL_END_BYTES + SESSION_BYTES;
 
-// The doctor recommends no more workers than there may be.
+// The doctor must not recommend more workers than are possible.
 const _: () = assert!(capacity::WORKERS_MAX == WORKERS_MAX as u64);
 
-/// Fewer connections than this deserve a warning: a busy site meets them on its first day.
+/// A warning is logged if there is room for fewer connections than this.
 const NARROW: u64 = 5_000;
 
-/// What one machine is meant to hold.
+/// Number of connections for which remedies are computed.
 const MILLION: u64 = 1_000_000;
 
 /// A kernel setting of at least this is not reported.
@@ -43,7 +43,7 @@ pub(crate) fn raise_descriptor_limit() {
 struct Limit {
     name: &'static str,
     connections: u64,
-    /// What was found.
+    /// The limit as text.
     found: String,
     /// How to raise it.
     remedy: String,
@@ -53,7 +53,7 @@ struct Limit {
 #[derive(Debug)]
 pub(super) struct Room {
     limits: Vec<Limit>,
-    /// Limits on other things.
+    /// Limits that do not bound the server's connections.
     remarks: Vec<String>,
 }
 
@@ -89,12 +89,12 @@ impl Room {
         }
     }
 
-    /// Approximate number of connections; `None` if no limit is known.
+    /// Returns the approximate number of connections; `None` if no limit is known.
     pub(super) fn connections(&self) -> Option<u64> {
         self.limits.first().map(|limit| about(limit.connections))
     }
 
-    /// A warning if the limit on descriptors is too low for real use.
+    /// Returns a warning if the limit on descriptors is too low for practical use.
     pub(super) fn warning(&self) -> Option<String> {
         let first = self.limits.first()?;
         let narrow = first.connections < NARROW && first.name == "descriptors";
@@ -137,7 +137,7 @@ impl fmt::Display for Room {
     }
 }
 
-/// Rounds down to three digits, because the rest is an estimate.
+/// Rounds down to three digits, because the number is an estimate.
 fn about(count: u64) -> u64 {
     let mut step = 1;
     while count / step >= 1000 {
@@ -173,7 +173,7 @@ fn descriptors(soft: u64, hard: u64, workers: u16, private: bool) -> Limit {
     }
 }
 
-/// The memory there is, or less where a control group has less.
+/// Returns the limit by the memory of the machine, or of a control group that has less.
 fn memory(readings: &Readings) -> Option<Limit> {
     let (bytes, group) = readings.memory_left()?;
     let (whose, remedy) = match group {
@@ -195,7 +195,7 @@ fn memory(readings: &Readings) -> Option<Limit> {
     })
 }
 
-/// Connections that a stateful firewall keeps track of.
+/// Returns the limit by a stateful firewall.
 fn tracked(readings: &Readings) -> Option<Limit> {
     let (_, most) = readings.tracked.filter(|&(_, most)| most < AMPLE)?;
     Some(Limit {
@@ -206,7 +206,7 @@ fn tracked(readings: &Readings) -> Option<Limit> {
     })
 }
 
-/// Files that all processes together may have open.
+/// Returns the limit by the files that all processes together may have open.
 fn open_files(readings: &Readings) -> Option<Limit> {
     let most = readings.files_max.filter(|&most| most < AMPLE)?;
     Some(Limit {
@@ -217,7 +217,8 @@ fn open_files(readings: &Readings) -> Option<Limit> {
     })
 }
 
-/// Ports do not bind a server, but they do bind whoever connects from one address.
+/// Returns a remark on ports. They do not limit a server, but a client that connects from one
+/// address.
 fn ports(readings: &Readings) -> Option<String> {
     let count = readings.ports_count()?;
     let remedy = if count < PORTS_MOST {
@@ -232,7 +233,8 @@ fn ports(readings: &Readings) -> Option<String> {
     ))
 }
 
-/// Connections beyond the accept queue are dropped when clients come back all at once.
+/// Returns a remark on the accept queue. Beyond it, connections of clients that reconnect at once
+/// are dropped.
 fn accept_queue(readings: &Readings) -> Option<String> {
     let queue = readings
         .accept_queue
@@ -266,7 +268,7 @@ mod tests {
             "{}",
             few.remedy
         );
-        // No worker count is promised where none would do.
+        // No number of workers is recommended if none would suffice.
         let tiny = descriptors(100, 100, 64, false);
         assert_eq!(
             (tiny.connections, tiny.remedy.contains("private")),

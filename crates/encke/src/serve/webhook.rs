@@ -1,4 +1,4 @@
-//! The webhook of the running server: what its sessions are told of, and its end.
+//! The webhook of the server: which events of sessions it gets.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use webhook::{Event, Queue, Webhook};
 use crate::config::{self, WebhookConfig};
 use crate::failure::Failure;
 
-/// Puts the beginnings and ends of sessions into the queue of a webhook.
+/// Observer that queues the beginnings and ends of sessions for the webhook.
 struct Sessions(Arc<Queue>);
 
-/// A webhook that runs, and the queue that it sends.
+/// A running webhook, and its queue.
 type Started = (Arc<Webhook>, Arc<Queue>);
 
-/// Starts the webhook, if there is one.
+/// Starts the webhook, if it is configured.
 pub(super) fn start(
     config: Option<&WebhookConfig>,
     node: Option<&str>,
@@ -31,15 +31,15 @@ pub(super) fn start(
     Ok(Some((Arc::new(webhook), queue)))
 }
 
-/// Returns the observer that fills `queue`; nothing if sessions are not wanted.
+/// Returns an observer that fills `queue`; `None` if events of sessions are not configured.
 pub(super) fn observer(queue: &Arc<Queue>) -> Option<Observer> {
     let types = queue.types();
     let is_wanted = types.connects || types.disconnects;
     is_wanted.then(|| Observer::new(Arc::new(Sessions(Arc::clone(queue)))))
 }
 
-/// Puts edges into the queue of the webhook from now on, if they are wanted: in a cluster, those
-/// that this node is to send.
+/// Queues edges of presence for the webhook from now on, if they are configured; in a cluster,
+/// those that this node reports.
 pub(super) fn follow(server: &Handle, is_node: bool, queue: &Arc<Queue>) {
     let Some(presence) = server.presence().filter(|_| queue.types().presence) else {
         return;

@@ -1,5 +1,5 @@
-//! `encke graph backup`: a copy of the graph and of what goes with it, from its directory or from
-//! the server that has it.
+//! `encke graph backup`: copies the graph and the original terms of its ids, from a data directory
+//! or from the server that uses it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::units::human_size;
 
-// What the server copies online is the file that its Erlang node keeps.
+// The file that the server copies online is the one that its Erlang node keeps.
 const _: () = assert!(erlang::ID_TERMS_FILE.is_same(control::ERLANG_IDS));
 
 /// Copies the graph and the original terms of its ids.
@@ -46,7 +46,7 @@ fn offline(arguments: &BackupArguments, id_terms: &Path) -> Result<bool, Failure
         Some(terms) => io::copy(terms, copy).map(drop).map_err(Failure::failed),
         None => Ok(()),
     })?;
-    // The graph gets its name last: where one is found, the copy is whole.
+    // The graph gets its name last: if it is there, the copy is complete.
     let has_id_terms = draft.keep_unless_empty()?;
     let copied = snapshot.copy_to(&arguments.file);
     copied.map_err(Failure::failed).inspect_err(|_| {
@@ -58,7 +58,7 @@ fn offline(arguments: &BackupArguments, id_terms: &Path) -> Result<bool, Failure
 /// Copies from a running server. Returns whether there are original terms of ids.
 fn online(arguments: &BackupArguments, id_terms: &Path) -> Result<bool, Failure> {
     let mut client = arguments.place.control.client()?;
-    // The graph is read first, so that no term is missing that was answered before. It gets its
+    // The graph is read first, so that the terms of all its ids are in the second file. It gets its
     // name last, as above.
     let graph = Draft::write(&arguments.file, |copy| Ok(client.backup(copy)?))?;
     let terms = Draft::write(id_terms, |copy| Ok(client.backup_erlang_ids(copy)?))?;
@@ -89,8 +89,8 @@ fn report(arguments: &BackupArguments, id_terms: Option<&Path>) -> Result<(), Fa
     .map(drop)
 }
 
-/// A copy under another name until it is whole: half a copy must not look like one. Removed when
-/// dropped.
+/// A copy that has a temporary name until it is complete, so that half a copy does not look like a
+/// whole one. Removed when dropped.
 struct Draft<'a> {
     path: &'a Path,
     unfinished: PathBuf,
@@ -98,7 +98,7 @@ struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// Has a copy written that shall once be at `path`, and puts it on disk.
+    /// Writes and syncs a copy that is to be at `path`.
     fn write(
         path: &'a Path,
         fill: impl FnOnce(&mut File) -> Result<(), Failure>,
@@ -127,7 +127,7 @@ impl<'a> Draft<'a> {
         fs::rename(&self.unfinished, self.path).map_err(|error| unwritten(self.path, &error))
     }
 
-    /// Returns whether there was anything to keep.
+    /// Keeps the copy unless it is empty. Returns whether it was kept.
     fn keep_unless_empty(self) -> Result<bool, Failure> {
         if self.bytes == 0 {
             return Ok(false);

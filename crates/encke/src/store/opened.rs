@@ -1,4 +1,5 @@
-//! Graph that a command reads: that of a data directory, or a copy from the server that uses it.
+//! The graph that a command reads: that of a data directory, or a copy from the server that uses
+//! it.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -12,20 +13,20 @@ use crate::failure::Failure;
 /// Name of the graph in a data directory.
 const FILE: &str = "graph.redb";
 
-/// Graph of a command, for as long as it is read.
+/// A graph that is open for reading.
 pub(super) struct Opened {
     directory: Directory,
     name: String,
-    /// Directory of a copy, which is removed at the end.
+    /// Temporary directory of a copy.
     _copy: Option<TempDir>,
 }
 
 impl Opened {
-    /// Locks the directory, or gets a copy from the server.
+    /// Locks the directory, or fetches a copy from the server.
     ///
     /// # Errors
     ///
-    /// When there is no graph, a server uses it, or the server does not give a copy.
+    /// When there is no graph, another process uses it, or the server gives no copy.
     pub(super) fn of(place: &PlaceArguments) -> Result<Self, Failure> {
         match place.online {
             true => Self::copy(place),
@@ -73,7 +74,7 @@ impl Opened {
         &self.directory
     }
 
-    /// Returns how the graph is called in reports.
+    /// Returns the name of the graph for reports.
     pub(super) fn name(&self) -> &str {
         &self.name
     }

@@ -1,6 +1,6 @@
-//! What the terminal shows, and what keys do to it.
+//! The content of the terminal, and the actions of keys.
 //!
-//! Draws on any backend and reads no terminal, so that a test can hold it.
+//! Draws on any backend and reads no terminal, so that it can be tested without one.
 
 #[cfg(test)]
 mod tests;
@@ -20,16 +20,16 @@ use ratatui::widgets::{Block, Clear, Paragraph};
 
 use super::picture::{self, Workers};
 
-/// The shortest interval: the server's clock is told in milliseconds.
+/// The shortest interval. The server reports its time in milliseconds.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
-/// The longest interval that `+` leads to.
+/// The longest interval that `+` sets.
 const INTERVAL_MAX: Duration = Duration::from_secs(60);
 
 /// The last line.
 const HINT: &str = "q quit  ? help  arrows scroll  space pause  + - interval";
 
-/// What `?` shows.
+/// The help that `?` shows.
 const HELP: [&str; 8] = [
     "q, Esc, Ctrl-C   quit",
     "Up, Down         scroll the workers by one",
@@ -41,7 +41,7 @@ const HELP: [&str; 8] = [
     "?                show or hide this help",
 ];
 
-/// The time from sample to sample, shared with the thread that takes them.
+/// The time between samples, shared with the thread that takes them.
 #[derive(Debug, Clone)]
 pub(super) struct Interval(Arc<AtomicU64>);
 
@@ -72,7 +72,7 @@ pub(super) struct Display {
     view: Option<Box<View>>,
     /// A sentence that takes the place of the address until the next view.
     notice: Option<String>,
-    /// The first worker shown; the busiest ones without it.
+    /// The first worker shown; `None` to show the busiest ones.
     first: Option<usize>,
     /// Rows of workers at the last rendering.
     rows: usize,
@@ -83,13 +83,13 @@ pub(super) struct Display {
 }
 
 impl Display {
-    /// A display of the server at `url` that has nothing to show yet.
+    /// Returns a display of the server at `url` without a view.
     pub(super) fn new(url: &str, interval: Interval) -> Self {
         Self {
             url: url.to_owned(),
             interval,
             view: None,
-            notice: Some("waiting for a second reading".to_owned()),
+            notice: Some("waiting for a second sample".to_owned()),
             first: None,
             rows: 1,
             paused: false,
@@ -98,7 +98,7 @@ impl Display {
         }
     }
 
-    /// Takes a new view, unless paused.
+    /// Sets the view, unless paused.
     pub(super) fn set_view(&mut self, view: Box<View>) {
         self.notice = None;
         if !self.paused {
@@ -111,7 +111,7 @@ impl Display {
         self.notice = Some(sentence);
     }
 
-    /// Reacts to a key. Breaks when it is one that ends the command.
+    /// Handles a key. Breaks if it ends the command.
     pub(super) fn press(&mut self, key: KeyEvent) -> ControlFlow<()> {
         let page = self.rows.max(1);
         match key.code {
@@ -139,7 +139,8 @@ impl Display {
         ControlFlow::Continue(())
     }
 
-    /// Moves the window of workers. The first key leads from the busiest to the first ones.
+    /// Moves the window of workers. The first call leads from the busiest workers to the first
+    /// ones.
     fn scroll(&mut self, to: impl FnOnce(usize) -> usize) {
         let workers = self.view.as_ref().map_or(0, |view| view.workers.len());
         let last = workers.saturating_sub(self.rows);
@@ -176,7 +177,7 @@ impl Display {
         }
     }
 
-    /// What was shown last, without the hint.
+    /// Returns the lines that were shown last, without the hint.
     pub(super) fn last_lines(&self) -> &[String] {
         &self.last
     }
@@ -198,7 +199,7 @@ impl Display {
         let rows = self.rows;
         let workers = match self.first {
             None => Workers::Busiest(rows),
-            // A larger window shows more, and the last workers stay at its end.
+            // In a larger window the last worker stays at its end.
             Some(first) => Workers::From {
                 first: first.min(view.workers.len().saturating_sub(rows)),
                 rows,
@@ -208,7 +209,7 @@ impl Display {
     }
 }
 
-/// Draws the keys over the middle of what is there.
+/// Draws the help over the middle of the picture.
 fn render_help(frame: &mut Frame<'_>) {
     let width = HELP.iter().map(|line| line.len()).max().unwrap_or(0) + 4;
     let size = Rect::new(0, 0, width as u16, HELP.len() as u16 + 2);

@@ -1,13 +1,13 @@
-//! What happened as lines of text: a head, four tables with a row for each worker, who is slow, and
-//! backends.
+//! The view as lines of text: a head, four tables with a row for each worker, nodes, slow sessions
+//! and backends.
 //!
-//! Must never be wider than it has to: the widest table fits a terminal of 80 columns.
+//! Every line fits a terminal of 80 columns.
 
-/// Which program it is, and what it is at.
+/// The program, and the rates of all workers together.
 mod head;
 /// The nodes of a cluster.
 mod nodes;
-/// Who is slow, and backends.
+/// Nodes, slow sessions and backends.
 mod below;
 
 use client::top::view::{Rates, Row, View};
@@ -17,11 +17,11 @@ use below::below;
 use head::head;
 use nodes::nodes;
 
-/// A table's column: its title, a shorter one for where there is no room, and what it says of a
-/// worker. What it says nothing of for all workers together is left out.
+/// A column of a table: its title, a shorter title for lack of room, and the text of a worker's
+/// cell. A column is left out if it has no text for all workers together.
 type Column = (&'static str, &'static str, fn(&Row) -> Option<String>);
 
-/// What a worker has to do with the outside.
+/// Columns of the table of connections and events.
 const LOAD: [Column; 12] = [
     ("BUSY", "BUSY", |row| Some(share(row.busy))),
     ("POLLS/s", "POLLS/s", |row| {
@@ -51,13 +51,13 @@ const LOAD: [Column; 12] = [
         Some(short(row.relay.as_ref()?.pipes as f64))
     }),
     ("REQ/s", "REQ/s", |row| match row.sessions {
-        // A push server's requests are its sessions' beginnings.
+        // For a push server the number of requests is not shown: each one begins a session.
         Some(_) => None,
         None => Some(short(row.requests.as_ref()?.requests_answered_per_second)),
     }),
 ];
 
-/// Where its time goes.
+/// Columns of the table of times.
 const TIME: [Column; 8] = [
     ("WAITING", "WAITING", |row| Some(share(row.waiting))),
     ("ACCEPT", "ACCEPT", |row| stage(row, "accept")),
@@ -69,7 +69,7 @@ const TIME: [Column; 8] = [
     ("CLOSING", "CLOSING", |row| stage(row, "closing")),
 ];
 
-/// System calls a second.
+/// Columns of the table of system calls per second.
 const CALLS: [Column; 9] = [
     ("EPOLL_WAIT", "WAIT", |row| call(row, "epoll_wait")),
     ("EPOLL_CTL", "CTL", |row| call(row, "epoll_ctl")),
@@ -82,7 +82,7 @@ const CALLS: [Column; 9] = [
     ("CLOSE", "CLOSE", |row| call(row, "close")),
 ];
 
-/// What the titles of tables begin with.
+/// Starts of the titles of tables, by which a title is recognized.
 const TITLES: [&str; 7] = [
     "node",
     "worker",
@@ -93,40 +93,40 @@ const TITLES: [&str; 7] = [
     "backend",
 ];
 
-/// Characters that a line may have.
+/// Most characters of a line.
 const COLUMNS: usize = 80;
 
-/// Characters of the first column.
+/// Width of the first column in characters.
 const CORNER: usize = 8;
 
-/// The widest label of the histogram that leaves a blank before it.
+/// Longest label of the histogram that leaves a blank before it, in characters.
 const RANGE_MAX: usize = (COLUMNS - CORNER) / 10 - 1;
 
-/// Lines besides the rows of workers: a head of two, and of each table a blank, a title and the
-/// sum.
+/// Lines besides the rows of workers: two of the head, and for each of four tables an empty line,
+/// the titles and the totals.
 const LINES_AROUND: usize = 2 + 4 * 3;
 
 /// The workers that have a row in each table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Workers {
-    /// So many at most: the busiest.
+    /// The busiest workers, at most this many.
     Busiest(usize),
-    /// Those from this number on.
+    /// The workers from one on.
     From {
-        /// The number of the first.
+        /// Number of the first worker.
         first: usize,
-        /// How many at most.
+        /// Number of workers at most.
         rows: usize,
     },
 }
 
-/// How many rows each table may have so that all of them fit.
+/// Returns how many rows of workers each table may have so that the picture fits `height` lines.
 pub(super) fn rows_that_fit(height: usize, view: &View) -> usize {
     let others = nodes(view).len() + below(view).len();
     (height.saturating_sub(LINES_AROUND + others) / 4).max(1)
 }
 
-/// Whether a line is the title of a table.
+/// Returns whether a line is the title of a table.
 pub(super) fn is_title(line: &str) -> bool {
     TITLES.iter().any(|title| {
         let rest = line.strip_prefix(title);
@@ -134,7 +134,7 @@ pub(super) fn is_title(line: &str) -> bool {
     })
 }
 
-/// The whole picture, with a row for each of `workers`.
+/// Returns the whole picture, with a row for each of `workers`.
 pub(super) fn lines(view: &View, workers: Workers) -> Vec<String> {
     let mut lines = head(view);
     lines.extend(nodes(view));
@@ -165,8 +165,8 @@ pub(super) fn lines(view: &View, workers: Workers) -> Vec<String> {
     lines
 }
 
-/// The titles of columns: those that would touch their neighbours are the shorter ones. There is a
-/// blank before the first.
+/// Returns the titles of columns, preceded by an empty one. A title that would touch its neighbour
+/// is replaced by the shorter one.
 fn titles(columns: &[Column]) -> Vec<String> {
     let width = (COLUMNS - CORNER) / columns.len().max(1);
     let fits = |title: &str| title.len() < width;
@@ -178,7 +178,7 @@ fn titles(columns: &[Column]) -> Vec<String> {
     columns.iter().map(title).collect()
 }
 
-/// The numbers of the workers to be shown, in order.
+/// Returns the numbers of the busiest workers, in ascending order.
 fn busiest(view: &View, rows: usize) -> Vec<usize> {
     let mut numbers: Vec<usize> = (0..view.workers.len()).collect();
     numbers.sort_by(|&a, &b| view.workers[b].busy.total_cmp(&view.workers[a].busy));
@@ -187,7 +187,7 @@ fn busiest(view: &View, rows: usize) -> Vec<usize> {
     numbers
 }
 
-/// A title, a row for each worker and one for all of them.
+/// Returns the titles, a row for each worker, and one for all of them.
 fn table(
     corner: &str,
     titles: Vec<String>,
@@ -212,7 +212,7 @@ fn table(
         .collect()
 }
 
-/// The labels of the histogram, by the number that each begins with.
+/// Returns the labels of the histogram, by the number that each begins with.
 fn ranges(polls: &Rates) -> Vec<String> {
     let first = |range: &String| {
         let digits = range.split('-').next().unwrap_or_default();
@@ -223,7 +223,7 @@ fn ranges(polls: &Rates) -> Vec<String> {
     ranges
 }
 
-/// A label as the title of a column: `2-3`, and `128-` where there is no room for the end.
+/// Returns a label as the title of a column: `2-3`, or `128-` if there is no room for the end.
 fn brief(range: &str) -> String {
     match range.split_once('-') {
         Some((first, _)) if range.len() > RANGE_MAX => format!("{first}-"),
@@ -231,8 +231,8 @@ fn brief(range: &str) -> String {
     }
 }
 
-/// An id or another value without the quotes of JSON. Control characters, which ids may have, would
-/// reach the terminal: they are escaped.
+/// Returns an id or another value without the quotes of JSON. Control characters, which ids may
+/// contain, are escaped for the terminal.
 fn text(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
@@ -259,7 +259,7 @@ fn call(row: &Row, kind: &str) -> Option<String> {
     row.system_calls_per_second.get(kind).copied().map(short)
 }
 
-/// A share of the time: `0.4%`, `37%`.
+/// Returns a share of the time: `0.4%`, `37%`.
 fn share(share: f64) -> String {
     let percent = 100.0 * share;
     match percent {
@@ -269,7 +269,7 @@ fn share(share: f64) -> String {
     }
 }
 
-/// A number in six characters at most: `0.3`, `9999`, `12.3k`, `4.56M`.
+/// Returns a number in six characters at most: `0.3`, `9999`, `12.3k`, `4.56M`.
 fn short(number: f64) -> String {
     const UNITS: [(f64, &str); 3] = [(1e9, "G"), (1e6, "M"), (1e3, "k")];
     if number == 0.0 {
@@ -281,7 +281,7 @@ fn short(number: f64) -> String {
     if number < 9_999.5 {
         return format!("{number:.0}");
     }
-    // Rounding must not make a thousand of a unit.
+    // Rounding must not give a thousand of a unit, such as `1000k`.
     let (factor, unit) = UNITS
         .into_iter()
         .find(|(factor, _)| number >= 0.9995 * factor)

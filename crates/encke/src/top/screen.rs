@@ -1,7 +1,7 @@
-//! The terminal of `encke top`: taken, drawn on, and given back as it was.
+//! The terminal of `encke top`.
 //!
-//! Owns raw mode and the alternate screen. Must never leave a terminal without its cursor: it is
-//! given back on drop, on a panic and on a second signal.
+//! Owns raw mode and the alternate screen. Must never leave a terminal without its cursor: the
+//! terminal is restored on drop, on a panic and on a second signal.
 
 use std::io::{self, Stdout, stdout};
 use std::ops::ControlFlow;
@@ -21,21 +21,21 @@ use super::display::Display;
 use crate::failure::Failure;
 use crate::output::Reading;
 
-/// The terminal on standard output, for as long as this lives.
+/// The terminal on standard output, which is restored when this is dropped.
 pub(super) struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
     display: Display,
 }
 
 impl Screen {
-    /// Takes the terminal and shows `display`.
+    /// Sets the terminal up and shows `display`.
     pub(super) fn open(display: Display) -> Result<Self, Failure> {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |why| {
             give_back();
             before(why);
         }));
-        // Where the keyboard belongs to something else there are no keys, and signals end it.
+        // Without a keyboard there are no keys, and signals end the command.
         let _ = enable_raw_mode();
         execute!(stdout(), EnterAlternateScreen, Hide).map_err(unusable)?;
         let terminal = Terminal::new(CrosstermBackend::new(stdout())).map_err(unusable)?;
@@ -50,13 +50,13 @@ impl Screen {
         self.draw()
     }
 
-    /// Shows a sentence above the last view.
+    /// Shows a notice above the last view.
     pub(super) fn say(&mut self, sentence: String) -> Result<(), Failure> {
         self.display.set_notice(sentence);
         self.draw()
     }
 
-    /// Reacts to a key or another size. Breaks when the user ends the command.
+    /// Handles a key or a new size. Breaks when the user ends the command.
     pub(super) fn terminal(&mut self, event: &Event) -> Result<Reading, Failure> {
         if let Some(key) = event.as_key_press_event()
             && self.display.press(key).is_break()
@@ -74,17 +74,17 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Else `Terminal` shows it once more, behind what follows.
+        // Otherwise `Terminal` would do this when it is dropped, after the output below.
         let _ = self.terminal.show_cursor();
         give_back();
-        // What was shown last stays on the shell's page.
+        // The last picture stays visible in the shell.
         for line in self.display.last_lines() {
             println!("{line}");
         }
     }
 }
 
-/// Gives the terminal back as it was, whether or not it was taken.
+/// Restores the terminal. Does no harm if it was not set up.
 pub(super) fn give_back() {
     let _ = disable_raw_mode();
     let _ = execute!(stdout(), LeaveAlternateScreen, Show);

@@ -9,8 +9,8 @@ use rustix::process::Signal;
 
 use crate::support::{Folder, Lines, PATIENCE, Process, command, end};
 
-/// Starts a server as systemd does: the sockets are descriptors 3 and 4, and the process id is the
-/// server's own. A shell puts them there, from where a child's descriptors can be chosen.
+/// Starts a server as systemd does: the sockets are descriptors 3 and 4, and the process id in the
+/// environment is the server's. A shell moves the sockets to these descriptors.
 fn activate(first: TcpListener, second: TcpListener, names: Option<&str>) -> Process {
     activate_with(first, second, names, &[])
 }
@@ -45,7 +45,7 @@ fn activate_with(
 }
 
 fn check(public: &str, control: &str, mut server: Process) {
-    // The sockets listen already: who comes early waits.
+    // The sockets listen already, so a client that connects early waits.
     let mut stream = TcpStream::connect(public).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
     write!(stream, "GET /test/rj HTTP/1.1\r\nHost: {public}\r\n\r\n").expect("writable");
@@ -60,7 +60,7 @@ fn check(public: &str, control: &str, mut server: Process) {
 }
 
 #[test]
-fn sockets_are_told_apart_by_name_or_by_place() {
+fn the_role_of_a_socket_is_by_name_or_by_position() {
     for names in [None, Some("public:control"), Some("control:public")] {
         let sockets = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
         let mut addresses = sockets
@@ -76,7 +76,7 @@ fn sockets_are_told_apart_by_name_or_by_place() {
 }
 
 #[test]
-fn an_inherited_socket_is_judged_like_any_other() {
+fn an_inherited_socket_needs_authorization_like_any_other() {
     let open = TcpListener::bind("0.0.0.0:0").unwrap();
     let private = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut server = activate(open, private, None);
@@ -84,7 +84,7 @@ fn an_inherited_socket_is_judged_like_any_other() {
 }
 
 #[test]
-fn a_reload_judges_the_inherited_socket_and_not_the_configured_address() {
+fn a_reload_checks_the_inherited_socket_and_not_the_configured_address() {
     let folder = Folder::new();
     let path = folder.file("encke.toml", "tickets = true\n");
     let open = TcpListener::bind("0.0.0.0:0").unwrap();

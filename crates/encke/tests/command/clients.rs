@@ -1,4 +1,4 @@
-//! Publishing, listening, subscribing: from one command to the other through a server.
+//! Client commands: what one publishes or changes reaches the other through a server.
 
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ fn an_event_reaches_listeners_of_every_transport() {
 }
 
 #[test]
-fn a_subscription_holds_from_the_next_event_on() {
+fn a_subscription_takes_effect_with_the_next_event() {
     let server = Server::start(&[]);
     let alice = server.listen(&["alice", "--transport", "ndjson", "--json"]);
     server.run(&["publish", "rj", "unheard"]).done();
@@ -80,7 +80,7 @@ fn each_line_of_standard_input_is_an_event() {
 }
 
 #[test]
-fn a_line_that_is_refused_is_named_and_the_rest_goes_on() {
+fn a_refused_line_is_named_and_the_others_are_published() {
     let server = Server::start(&["--event-bytes", "64"]);
     let lines = format!("one\n{}\nthree\n", "x".repeat(65));
     let said = server.feed(&["publish", "rj"], &lines);
@@ -97,7 +97,7 @@ fn a_line_that_is_refused_is_named_and_the_rest_goes_on() {
 }
 
 #[test]
-fn many_lines_go_on_one_request() {
+fn lines_are_published_in_one_request() {
     let server = Server::start(&[]);
     let lines: String = (0..20_000).map(|number| format!("{number}\n")).collect();
     let told = server.feed(&["publish", "rj"], &lines).done();
@@ -105,7 +105,7 @@ fn many_lines_go_on_one_request() {
 }
 
 #[test]
-fn a_change_says_whether_it_is_one() {
+fn a_command_says_whether_it_changed_a_subscription() {
     let server = Server::start(&[]);
     let alice = |verb| server.run(&[verb, "alice", "rj"]).done();
     assert_eq!(alice("subscribe"), "alice is subscribed to rj\n");
@@ -142,7 +142,7 @@ fn sessions_are_shown_and_closed() {
         "closed 1 session of bob\n"
     );
     listener.errors.find("trying again in");
-    // It comes back, as clients do.
+    // The client reconnects.
     listener.errors.find("listening at");
 }
 
@@ -163,7 +163,7 @@ fn a_client_without_its_server_says_what_to_do() {
 }
 
 #[test]
-fn what_is_misused_is_exit_code_two() {
+fn invalid_arguments_are_exit_code_two() {
     for arguments in [
         &["publish"][..],
         &["publish", "rj", "hello", "--control", "ftp://127.0.0.1"],
@@ -190,7 +190,7 @@ fn what_is_misused_is_exit_code_two() {
 }
 
 #[test]
-fn the_server_says_why_an_id_is_none() {
+fn the_server_says_why_an_id_is_invalid() {
     let server = Server::start(&[]);
     let error = server.run(&["publish", "a\u{7}b", "hello"]).failed(1);
     assert!(error.contains("control character"), "{error}");
@@ -201,8 +201,9 @@ fn the_server_says_why_an_id_is_none() {
     );
 }
 
-// With descriptor tables of their own, workers once woke the control threads by a number that meant
-// another file in their table: receipts never came, or eight stray bytes went into a stream.
+// Regression: workers with their own descriptor tables woke the control threads by a descriptor
+// that was another file in their table. Receipts never came, or eight bytes were written into a
+// stream.
 #[test]
 fn workers_with_private_tables_settle_receipts_and_answer_about_sessions() {
     let server = Server::start(&["--private-fds", "--workers", "4"]);

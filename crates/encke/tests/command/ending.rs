@@ -1,4 +1,4 @@
-//! How a server ends.
+//! The end of a server: signals, drain, systemd.
 
 use std::io::Read;
 use std::net::TcpStream;
@@ -9,15 +9,15 @@ use rustix::process::Signal;
 
 use crate::support::{Folder, PATIENCE, Server, command, hold_port};
 
-/// Less than the ten seconds that the server may take.
+/// Time within which the server must end: less than the ten seconds of its drain timeout.
 const PROMPT: Duration = Duration::from_secs(8);
 
-/// With these a stream that does not read stays.
+/// Keeps a stream open that does not read.
 const UNHURRIED: &str = "--stall-timeout=1h";
 const ROOMY: &str = "--backlog-bytes=64MiB";
 
 #[test]
-fn streams_are_told_when_to_come_back_and_it_ends_well() {
+fn streams_get_a_reconnect_delay_and_the_exit_code_is_zero() {
     for (signal, more) in [
         (Signal::TERM, &["--drain-spread", "30s"][..]),
         (
@@ -39,7 +39,7 @@ fn streams_are_told_when_to_come_back_and_it_ends_well() {
         assert!(rest(&mut plain).ends_with("0\r\n\r\n"));
         assert_eq!(server.process.wait().code(), Some(0));
         assert!(started.elapsed() < PROMPT, "{:?}", started.elapsed());
-        // All of them within the spread, and not at once.
+        // All delays are within the spread, and they differ.
         assert!(
             waits.iter().all(|wait| (3_000..33_000).contains(wait)),
             "{waits:?}"
@@ -70,7 +70,7 @@ fn a_second_signal_ends_it_at_once() {
 }
 
 #[test]
-fn the_drain_timeout_cuts_off_who_does_not_read() {
+fn the_drain_timeout_closes_streams_that_do_not_read() {
     let mut server = Server::start(&["--drain-timeout", "300ms", UNHURRIED, ROOMY]);
     let unread = server.stream("/events/rj");
     fill(&server);
@@ -82,7 +82,7 @@ fn the_drain_timeout_cuts_off_who_does_not_read() {
 }
 
 #[test]
-fn the_service_manager_is_told() {
+fn systemd_is_notified_of_start_reload_and_stop() {
     let folder = Folder::new();
     let path = folder.path("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
@@ -107,7 +107,7 @@ fn the_service_manager_is_told() {
 }
 
 #[test]
-fn a_listener_waits_for_its_server_to_come_back() {
+fn a_listen_command_waits_for_its_server_to_restart() {
     let (_held, address) = hold_port();
     let mut server = Server::start_at(&address, &["--drain-spread", "0", "--retry", "100ms"]);
     let listener = server.listen(&["rj"]);
@@ -122,7 +122,7 @@ fn a_listener_waits_for_its_server_to_come_back() {
     assert_eq!(listener.lines.next(), "hello again");
 }
 
-/// Publishes to `rj` more than the buffers of both ends of a socket hold.
+/// Publishes more to `rj` than the buffers of both ends of a socket hold.
 fn fill(server: &Server) {
     let lines = format!("{}\n", "x".repeat(60_000)).repeat(400);
     let receipts = server.feed(&["publish", "rj", "--json"], &lines).done();
@@ -136,7 +136,7 @@ fn fill(server: &Server) {
     );
 }
 
-/// What comes until the stream ends.
+/// Reads the stream to its end.
 fn rest(stream: &mut TcpStream) -> String {
     let mut text = String::new();
     stream
@@ -145,7 +145,7 @@ fn rest(stream: &mut TcpStream) -> String {
     text
 }
 
-/// The last `retry:` of a stream that ended as it should.
+/// Returns the last `retry:` of a stream, in milliseconds.
 fn retry_of(text: &str) -> u32 {
     assert!(text.ends_with("0\r\n\r\n"), "{text}");
     let (_, last) = text.rsplit_once("retry:").expect("a farewell");

@@ -1,4 +1,4 @@
-//! What the command says of itself.
+//! Help, manual pages and completions.
 
 use crate::support::run;
 
@@ -30,12 +30,12 @@ const COMMANDS: &[&str] = &[
 ];
 
 #[test]
-fn the_help_is_what_the_newcomer_was_promised() {
+fn the_help_is_that_of_the_checked_in_file() {
     assert_eq!(run(&["--help"]).done(), include_str!("help.txt"));
 }
 
 #[test]
-fn every_command_has_help_and_takes_no_unknown_flag() {
+fn every_command_has_help_and_refuses_unknown_flags() {
     for &command in COMMANDS {
         let help = run(&[command, "--help"]).done();
         assert!(
@@ -91,7 +91,7 @@ fn placeholders_are_not_taken_for_line_breaks() {
 }
 
 #[test]
-fn a_reader_that_went_away_is_success() {
+fn it_is_a_success_if_the_reader_closes_standard_output() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let mut command = crate::support::command(&["serve", "--print-config"]);

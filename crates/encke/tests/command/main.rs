@@ -1,4 +1,4 @@
-//! The `encke` command as others meet it: the real binary, its output, its exit codes.
+//! Tests of the `encke` binary: its output and exit codes.
 
 #[expect(
     clippy::disallowed_methods,

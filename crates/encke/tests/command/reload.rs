@@ -1,4 +1,4 @@
-//! What a SIGHUP changes, and what it says.
+//! Reload by SIGHUP: what it changes, and what it logs.
 
 use std::fs;
 
@@ -21,7 +21,8 @@ fn a_reload_names_what_it_changed_and_what_needs_a_restart() {
         said.contains("changed: log-level; a restart is needed for: workers"),
         "{said}"
     );
-    // The level is in force, and what awaits a restart is named until it is taken back.
+    // The new level is in force. A setting that needs a restart is named until its change is
+    // undone.
     let said = report("log-level = \"debug\"\nworkers = 2\n");
     assert!(said.contains("a restart is needed for: workers"), "{said}");
     let said = report("log-level = \"debug\"\nworkers = 1\n");
@@ -29,7 +30,7 @@ fn a_reload_names_what_it_changed_and_what_needs_a_restart() {
 }
 
 #[test]
-fn a_broken_file_changes_nothing_and_is_named_in_one_line() {
+fn an_invalid_file_changes_nothing_and_is_reported_in_one_line() {
     let folder = Folder::new();
     let path = folder.file("encke.toml", "log-level = \"info\"\n");
     let server = Server::start(&["--config", &path]);

@@ -1,4 +1,4 @@
-//! How a server starts, and why it does not.
+//! The start of a server, and errors that prevent it.
 
 use std::fs::{self, Permissions};
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::support::{Folder, PATIENCE, Server, command, end, run};
 
-/// The text of a file that a server writes when it has said where it listens.
+/// Waits for the ports file, which a server writes last at its start, and returns its text.
 fn until_written(path: &str) -> String {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -23,7 +23,7 @@ fn until_written(path: &str) -> String {
 }
 
 #[test]
-fn scripts_learn_the_addresses_when_it_is_ready() {
+fn the_ports_file_has_the_addresses_when_the_server_is_ready() {
     let folder = Folder::new();
     let path = folder.path("ports.json");
     let server = Server::start(&["--ports-file", &path]);
@@ -61,7 +61,7 @@ fn each_of_several_listeners_serves_and_is_announced() {
 }
 
 #[test]
-fn logs_in_json_say_the_same_and_standard_output_nothing() {
+fn with_logs_in_json_the_addresses_are_logged_and_standard_output_is_empty() {
     let folder = Folder::new();
     let path = folder.path("ports.json");
     let mut command = command(&[
@@ -101,14 +101,14 @@ fn a_taken_port_is_named_and_nothing_is_left_running() {
     let error = run(&["serve", "--listen", free, "--control", &address]).failed(1);
     assert!(error.contains(&address), "{error}");
     assert!(started.elapsed() < Duration::from_secs(8));
-    // A second Encke would share the port of the first if nobody looked.
+    // Without a check, a second server would share the port of the first (`SO_REUSEPORT`).
     let server = Server::start(&[]);
     let error = run(&["serve", "--listen", &server.public, "--control", free]).failed(1);
     assert!(error.contains("in use"), "{error}");
 }
 
 #[test]
-fn a_public_address_needs_a_decision() {
+fn an_address_that_other_machines_reach_needs_an_explicit_setting() {
     let error = run(&["serve", "--listen", "0.0.0.0:0", "--control", "127.0.0.1:0"]).failed(2);
     assert!(error.contains("--allow-anonymous"), "{error}");
     let error = run(&["serve", "--control", "0.0.0.0:0"]).failed(2);
@@ -118,7 +118,7 @@ fn a_public_address_needs_a_decision() {
 }
 
 #[test]
-fn a_configuration_is_checked_without_being_used() {
+fn check_config_checks_and_starts_nothing() {
     let folder = Folder::new();
     let good = folder.file("good.toml", "workers = 1\nheartbeat = \"10s\"\n");
     let bad = folder.file("bad.toml", "hartbeat = \"10s\"\nretry = 5\n");
@@ -141,7 +141,7 @@ fn a_configuration_is_checked_without_being_used() {
 }
 
 #[test]
-fn a_token_keeps_others_from_publishing() {
+fn publishing_without_the_token_is_refused() {
     let folder = Folder::new();
     let token = folder.file("token", "s3cret-0123456789\n");
     fs::set_permissions(&token, Permissions::from_mode(0o600)).unwrap();
@@ -166,14 +166,14 @@ fn a_token_keeps_others_from_publishing() {
     let mut by_variable = server.command(&["publish", "rj", "hello"]);
     by_variable.env("ENCKE_CONTROL_TOKEN", "s3cret-0123456789");
     end(by_variable).done();
-    // A flag beats a variable, also where they name different things.
+    // A flag overrides a variable, even if it is another of the two settings.
     let mut both = server.command(&["publish", "rj", "hello", "--control-token-file", &token]);
     both.env("ENCKE_CONTROL_TOKEN", "wrong");
     end(both).done();
 }
 
 #[test]
-fn the_page_publishes_only_in_a_demo_and_with_its_secret() {
+fn the_page_publishes_only_with_demo_and_with_its_secret() {
     let ask = |address: &str, head: &str| {
         let request = format!("{head}\r\nHost: {address}\r\nConnection: close\r\n\r\n");
         let mut stream = std::net::TcpStream::connect(address).unwrap();

@@ -1,4 +1,5 @@
-//! Commands under test. Whatever is started is killed by its own process id, however a test ends.
+//! Commands under test. Each process is killed by its id at the end of its test, even after a
+//! panic.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,11 +15,11 @@ use std::time::{Duration, Instant};
 use rustix::net::{self, AddressFamily, SocketType};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A test that waits longer than this has failed. Nothing takes a tenth of it on an idle machine.
+/// Longest wait of a test. On an idle machine nothing takes a tenth of it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An address of this machine with a port that the kernel gives to nobody else, for as long as the
-/// socket is kept. A server that is told of it may listen there, and listen again.
+/// Returns an address of this machine whose port the kernel gives to no other socket while the
+/// returned one is open. A server can be told to listen there, also again after a restart.
 pub(crate) fn hold_port() -> (OwnedFd, String) {
     let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
     net::sockopt::set_socket_reuseaddr(&socket, true).expect("a socket");
@@ -29,7 +30,7 @@ pub(crate) fn hold_port() -> (OwnedFd, String) {
     (socket, address.to_string())
 }
 
-/// The command, without the settings of whoever runs the tests.
+/// Returns the command, without the `ENCKE_` variables of the environment of the tests.
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_encke"));
     for (name, _) in std::env::vars_os() {
@@ -39,26 +40,26 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
     }
     command
         .env_remove("NOTIFY_SOCKET")
-        // No test leaves a data directory where it runs.
+        // By default no test leaves a data directory behind.
         .env("ENCKE_MEMORY", "true")
         .args(arguments)
         .stdin(Stdio::null());
     command
 }
 
-/// What a command says and its exit code, for one that ends by itself.
+/// Runs a command that ends by itself, and returns its output and exit code.
 pub(crate) fn run(arguments: &[&str]) -> Said {
     end(command(arguments))
 }
 
-/// As [`run`], of a prepared command.
+/// Runs a prepared command, as [`run`] does.
 pub(crate) fn end(mut command: Command) -> Said {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = Process(command.spawn().expect("the binary starts"));
     child.output()
 }
 
-/// What a command said.
+/// Output and exit code of a command.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
@@ -77,14 +78,14 @@ impl From<Output> for Said {
 }
 
 impl Said {
-    /// Requires that it went well; what was said.
+    /// Asserts that the exit code is 0, and returns the standard output.
     #[track_caller]
     pub(crate) fn done(self) -> String {
         assert_eq!(self.code, Some(0), "{self:?}");
         self.out
     }
 
-    /// Requires that it went wrong in this way; the errors.
+    /// Asserts that the exit code is `code`, and returns the standard error.
     #[track_caller]
     pub(crate) fn failed(self, code: i32) -> String {
         assert_eq!(self.code, Some(code), "{self:?}");
@@ -92,7 +93,7 @@ impl Said {
     }
 }
 
-/// A child that does not outlive its test.
+/// A child process that is killed when this is dropped.
 pub(crate) struct Process(pub(crate) Child);
 
 impl Drop for Process {
@@ -147,7 +148,7 @@ impl Process {
     }
 }
 
-/// Lines as they come.
+/// Lines of an output, as they arrive.
 pub(crate) struct Lines(Receiver<String>);
 
 impl Lines {
@@ -163,13 +164,13 @@ impl Lines {
         Self(lines)
     }
 
-    /// The next line.
+    /// Returns the next line.
     #[track_caller]
     pub(crate) fn next(&self) -> String {
         self.0.recv_timeout(PATIENCE).expect("a line comes")
     }
 
-    /// The first line from here that contains `text`.
+    /// Reads up to the first line that contains `text`, and returns it.
     #[track_caller]
     pub(crate) fn find(&self, text: &str) -> String {
         loop {
@@ -180,7 +181,7 @@ impl Lines {
         }
     }
 
-    /// All lines until the end.
+    /// Returns all lines up to the end of the output.
     pub(crate) fn rest(&self) -> Vec<String> {
         self.0.iter().collect()
     }
@@ -189,10 +190,10 @@ impl Lines {
 /// A server on free ports.
 pub(crate) struct Server {
     pub(crate) process: Process,
-    /// `127.0.0.1:…`
+    /// Address of the public listener, `127.0.0.1:…`.
     pub(crate) public: String,
     pub(crate) control: String,
-    /// Its logs.
+    /// Standard error: its logs.
     pub(crate) errors: Lines,
 }
 
@@ -202,7 +203,7 @@ impl Server {
         Self::start_with(command(&["serve"]), arguments)
     }
 
-    /// Where its address is given.
+    /// Starts a server whose public listener has this address.
     #[track_caller]
     pub(crate) fn start_at(address: &str, arguments: &[&str]) -> Self {
         Self::begin(command(&["serve", "--listen", address]), arguments)
@@ -242,7 +243,7 @@ impl Server {
         }
     }
 
-    /// A command that talks to this server.
+    /// Returns a command whose server is this one.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = command(arguments);
         command.env("ENCKE_CONTROL", format!("http://{}", self.control));
@@ -250,12 +251,12 @@ impl Server {
         command
     }
 
-    /// What such a command says.
+    /// Runs a command whose server is this one.
     pub(crate) fn run(&self, arguments: &[&str]) -> Said {
         end(self.command(arguments))
     }
 
-    /// What such a command says to these lines.
+    /// Runs such a command with this standard input.
     pub(crate) fn feed(&self, arguments: &[&str], input: &str) -> Said {
         let mut command = self.command(arguments);
         command
@@ -274,7 +275,7 @@ impl Server {
         said
     }
 
-    /// A listening command that is connected.
+    /// Starts `encke listen`, and waits until it is connected.
     #[track_caller]
     pub(crate) fn listen(&self, arguments: &[&str]) -> Listener {
         let mut command = self.command(&["listen"]);
@@ -293,7 +294,7 @@ impl Server {
         }
     }
 
-    /// A bare stream, past its head.
+    /// Opens a stream, and reads its head.
     pub(crate) fn stream(&self, path: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.public).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
@@ -317,14 +318,14 @@ impl Server {
     }
 }
 
-/// `encke listen` under way.
+/// A running `encke listen`.
 pub(crate) struct Listener {
     pub(crate) process: Process,
     pub(crate) lines: Lines,
     pub(crate) errors: Lines,
 }
 
-/// A folder that goes with its test.
+/// A directory that is removed when this is dropped.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -341,7 +342,7 @@ impl Folder {
         self.0.join(name).to_str().expect("UTF-8").to_owned()
     }
 
-    /// A file with this text.
+    /// Creates a file with this text, and returns its path.
     pub(crate) fn file(&self, name: &str, text: &str) -> String {
         let path = self.path(name);
         fs::write(&path, text).expect("a file can be written");

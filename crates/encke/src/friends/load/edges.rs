@@ -1,16 +1,16 @@
-//! An edge list on its way to a server: judged line by line before it is sent, each friendship as
-//! two edges.
+//! An edge list that is sent to a server: each line is checked before it is sent, and a mutual
+//! friendship becomes two edges.
 
 use std::fmt::Display;
 use std::io::{self, Read, Write};
 
 use graph::{Line, Lines};
 
-/// Bad lines that are listed; more are counted.
+/// Invalid lines that are listed. Further ones are only counted.
 const BAD_LINES_MAX: usize = 100;
 
-/// What is read of it is an edge list for the server, with a line for each line of the input, or
-/// two if friendships are mutual, so that the server's numbers of lines can be told from ours.
+/// Reader of an edge list for the server. It has one line for each line of the input, or two if
+/// friendships are mutual, so that line numbers in the server's answer can be mapped to the input.
 pub(super) struct Edges<R, F> {
     lines: Lines<R>,
     mutual: bool,
@@ -24,7 +24,7 @@ pub(super) struct Edges<R, F> {
 }
 
 impl<R: Read, F: FnMut(u64)> Edges<R, F> {
-    /// The edges of `input`; `tell` is told how many bytes of it are read.
+    /// Returns a reader of the edges in `input`. `tell` is called with the number of bytes read.
     pub(super) fn new(input: R, mutual: bool, skip_bad: bool, tell: F) -> Self {
         Self {
             lines: Lines::new(input),
@@ -39,22 +39,22 @@ impl<R: Read, F: FnMut(u64)> Edges<R, F> {
         }
     }
 
-    /// Bad lines that were left out.
+    /// Returns the number of invalid lines that were left out.
     pub(super) const fn bad_count(&self) -> u64 {
         self.bad_count
     }
 
-    /// The bad line that ended the list.
+    /// Returns the invalid line that ended the list, if one did.
     pub(super) fn stopped(&self) -> Option<&(u64, String)> {
         self.stopped.as_ref()
     }
 
-    /// The first of the bad lines that were left out.
+    /// Returns the first invalid lines that were left out.
     pub(super) fn into_bad(self) -> Vec<(u64, String)> {
         self.bad
     }
 
-    /// Makes the next line ready; whether there was one.
+    /// Prepares the next line. Returns false if there is none.
     fn next(&mut self) -> io::Result<bool> {
         if self.stopped.is_some() {
             return Ok(false);
@@ -118,7 +118,7 @@ mod tests {
 
     const LIST: &[u8] = b"# friends\n1 2\n\n  a\tb  \n7\n3 4";
 
-    /// What the server gets, asked for in pieces of this size.
+    /// Returns what the server gets when it is read in pieces of this size.
     fn sent(mutual: bool, skip_bad: bool, piece: usize) -> (String, Vec<u64>, Option<u64>) {
         let mut edges = Edges::new(LIST, mutual, skip_bad, |_| ());
         let (mut all, mut out) = (Vec::new(), vec![0; piece]);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_keep_their_numbers_whatever_is_left_out() {
+    fn lines_keep_their_numbers_when_others_are_left_out() {
         for piece in 1..40 {
             let (text, bad, stopped) = sent(false, true, piece);
             assert_eq!(text, "\n1 2\n\na b\n\n3 4\n");

@@ -83,7 +83,7 @@ impl Bench {
         assert!(pressed.is_continue(), "{code:?} ends it");
     }
 
-    /// The lines of the terminal.
+    /// Returns the lines of the terminal.
     fn lines(&mut self) -> Vec<String> {
         let display = &mut self.display;
         self.terminal.draw(|frame| display.render(frame)).unwrap();
@@ -96,7 +96,7 @@ impl Bench {
             .collect()
     }
 
-    /// The numbers of the workers in the first table.
+    /// Returns the numbers of the workers in the first table.
     fn workers(&mut self) -> Vec<usize> {
         let lines = self.lines();
         let table = lines.iter().skip_while(|line| !line.starts_with("worker"));
@@ -239,7 +239,7 @@ fn help_lies_over_the_picture_until_it_is_asked_again() {
 #[test]
 fn a_notice_stands_above_the_last_view_until_the_next() {
     let mut bench = Bench::new(80, 24);
-    assert!(bench.lines()[0].contains("waiting for a second reading"));
+    assert!(bench.lines()[0].contains("waiting for a second sample"));
     bench.display.set_view(view(1, 7));
     bench
         .display

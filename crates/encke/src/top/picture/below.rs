@@ -1,14 +1,14 @@
-//! The last lines: what is told of others than workers.
+//! The last lines of the picture: nodes, slow sessions and backends.
 
 use client::top::view::{PushView, View};
 use serde_json::Value;
 
 use super::{short, text};
 
-/// Ids closed for being slow that are named.
+/// Ids closed for being slow that are shown.
 const SLOW_SHOWN: usize = 5;
 
-/// What is below the tables of workers.
+/// Returns the lines below the tables of workers.
 pub(super) fn below(view: &View) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(push) = &view.push {
@@ -19,10 +19,10 @@ pub(super) fn below(view: &View) -> Vec<String> {
     lines
 }
 
-/// The sessions that are owed most.
+/// Returns the line of the sessions with the largest backlogs.
 fn slowest(push: &PushView) -> Vec<String> {
     let Some(slowest) = &push.slowest else {
-        let said = "slowest readers: not all workers have said who theirs are in time".to_owned();
+        let said = "slowest readers: not all workers have reported theirs in time".to_owned();
         return vec![String::new(), said];
     };
     if slowest.is_empty() {
@@ -50,7 +50,7 @@ fn slowest(push: &PushView) -> Vec<String> {
     lines
 }
 
-/// Whose sessions were closed for being slow.
+/// Returns the line of the ids whose sessions were closed for being slow.
 fn slow(push: &PushView) -> Vec<String> {
     if push.slow.is_empty() {
         return Vec::new();
@@ -61,7 +61,7 @@ fn slow(push: &PushView) -> Vec<String> {
     vec![String::new(), format!("closed as slow so far: {named}")]
 }
 
-/// Where a proxy connects to.
+/// Returns the lines of a proxy's backends.
 fn backends(view: &View) -> Vec<String> {
     let Some(backends) = &view.backends else {
         return Vec::new();

@@ -1,11 +1,11 @@
-//! The first lines: which program it is, and what all workers together are at.
+//! The first lines of the picture: the program, and the rates of all workers together.
 
 use client::top::view::{PushView, RelayRow, RequestsRow, Row, SessionsRow, View};
 
 use super::{at, short};
 use crate::units::{age, human_count};
 
-/// Two lines.
+/// Returns the two lines.
 pub(super) fn head(view: &View) -> Vec<String> {
     let all = &view.totals;
     let program = match &*view.program {

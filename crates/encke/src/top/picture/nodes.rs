@@ -1,17 +1,18 @@
-//! The nodes of a cluster: a line each, and one for all of them.
+//! The nodes of a cluster: a line for each, and one for all of them.
 
 use client::top::view::{NodeRow, View};
 use serde_json::Value;
 
 use super::{share, short, text};
 
-/// Characters of a name. A longer one is cut.
+/// Characters of a node's name. A longer name is cut.
 const NAME: usize = 12;
 
-/// Silence from which on it is shown: three reports.
+/// Silence of a node that is shown in place of its state: that of three reports.
 const SILENT_SECONDS: f64 = 3.0;
 
-/// A blank, a title, and the lines. Nothing for a server that is no node.
+/// Returns an empty line, the titles, and the lines of the nodes; nothing for a server that is not
+/// in a cluster.
 pub(super) fn nodes(view: &View) -> Vec<String> {
     let Some(nodes) = &view.nodes else {
         return Vec::new();
@@ -24,7 +25,7 @@ pub(super) fn nodes(view: &View) -> Vec<String> {
         ),
     ];
     lines.extend(nodes.each.iter().map(line));
-    // Its state says how many are ready.
+    // The state of the totals says how many nodes are ready.
     lines.push(line(&NodeRow {
         silent_seconds: 0.0,
         ..nodes.totals.clone()
@@ -38,7 +39,7 @@ fn line(node: &NodeRow) -> String {
         .chars()
         .take(NAME - 1)
         .collect();
-    // A node that is not heard says nothing of its state.
+    // The last reported state of a silent node means nothing.
     let state = match node.silent_seconds {
         silent if silent >= SILENT_SECONDS => format!("silent {silent:.0}s"),
         _ => node.state.replace('_', " "),
