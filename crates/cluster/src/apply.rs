@@ -223,13 +223,13 @@ impl<M: Mailboxes> Applier<M> {
         context: Context,
         results: &mut Vec<Pending>,
     ) -> Result<(), String> {
-        let mut events = run.iter().filter_map(|command| match command {
+        let events = run.iter().filter_map(|command| match command {
             Command::Event(event) => Some(event),
             _ => None,
         });
         if context.is_refill {
             for record in events {
-                self.refill(record, context, results.len());
+                self.refill(record, context.position(results.len()), context.seconds)?;
                 results.push(Pending::None);
             }
             return Ok(());
@@ -263,24 +263,35 @@ impl<M: Mailboxes> Applier<M> {
                 results.push(Pending::None);
             }
         }
-        Ok(())
+        let mut position = first;
+        let posted = planned.post_at(first, |audience, tally| {
+            results.push(Pending::Event {
+                position: Position::from_number(position),
+                subscribers: audience.subscribers,
+                online: audience.online,
+                tally,
+            });
+            position += 1;
+        });
+        posted.map_err(|error| format!("{error}; this is a defect of Encke"))
     }
 
-    fn refill(&self, record: &EventRecord, context: Context, index: usize) {
-        if !record.is_stored {
-            return;
-        }
-        if let Some(event) = event_of(record) {
+    /// Stores an event that the graph has in the history alone. `seconds` is when the log stored
+    /// it.
+    fn refill(&self, record: &EventRecord, position: Position, seconds: u32) -> Result<(), String> {
+        if record.is_stored {
+            let event = event_of(record, position)?;
             self.router.refill(RestoredEvent {
-                position: context.position(index).number(),
+                position: position.number(),
                 tag: event.payload.content_type().tag(),
                 payload: event.payload.bytes(),
                 subject: event.subject,
                 reach: record.reach,
-                seconds: context.seconds,
+                seconds,
                 event_type: &record.event_type,
             });
         }
+        Ok(())
     }
 }
 

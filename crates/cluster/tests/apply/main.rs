@@ -17,7 +17,8 @@ use replication::shared::{
     FOR_EVER, Gone, Overflow, Piece, Row, SharedRows, SharedSink, TableLimits, UnreadablePiece,
 };
 use replication::{
-    Checkpoint, Command, Entry, Incarnation, Outcome, Position, Reader, StreamSequence, shared,
+    Checkpoint, Command, Entry, EventRecord, Incarnation, Outcome, Position, Reader,
+    StreamSequence, shared,
 };
 use router::{Mailboxes, Parcel, Router, SessionRef, WorkerId};
 
@@ -529,10 +530,7 @@ fn a_node_stops_at_shared_state_of_a_newer_version_even_while_refilling() {
     let newer = |sequence: StreamSequence| Entry {
         incarnation: Incarnation::new(11).expect("not 0"),
         number: sequence.number(),
-        commands: vec![Command::Shared {
-            kind: shared::BAN,
-            bytes: vec![0; 3].into(),
-        }],
+        commands: vec![newer.clone()],
     };
     let stop = |node: &mut Node| {
         let mut after = node.reader.checkpoint().clone();
