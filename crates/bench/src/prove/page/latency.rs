@@ -70,7 +70,7 @@ pub(super) fn table(driven: &DriveResult, page: &mut String) -> Outcome<()> {
             count(latency.count)
         ),
     );
-    for (share, delivered, receipt) in rows {
+    for (share, (delivered, receipt)) in rows {
         let receipt = receipt.map_or_else(String::new, milliseconds);
         push(
             page,
