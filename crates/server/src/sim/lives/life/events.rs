@@ -14,6 +14,31 @@ use crate::sim::laws::Dice;
 use crate::sim::readers::Posted;
 use crate::sim::world::{World, event, id};
 
+impl Published {
+    /// Returns an event that was published to `readers`. The number of its sessions is not known.
+    fn new(
+        text: String,
+        subject: &'static str,
+        readers: &BTreeSet<&'static str>,
+        accepted: &Accepted,
+        tally: Arc<Tally>,
+    ) -> Self {
+        Self {
+            text,
+            posted: Posted {
+                position: accepted.sequence,
+                subject,
+                readers: readers.clone(),
+                is_sent: false,
+                is_stored: true,
+            },
+            tally,
+            sessions: None,
+            refused_by: None,
+        }
+    }
+}
+
 impl Life {
     fn readers_of(&self, subject: &'static str) -> BTreeSet<&'static str> {
         let edges = self.edges.keys().filter(|edge| edge.1 == subject);
@@ -52,20 +77,12 @@ impl Life {
             .into_iter()
             .filter(|it| readers.contains(*it))
             .count();
-        let published = Rc::new(Published {
-            text,
-            posted: Posted {
-                position: accepted.sequence,
-                subject,
-                readers: readers.clone(),
-                is_sent,
-                is_stored: true,
-            },
-            tally,
-            // Of a session that ends behind its backlog, the model does not know when it ends.
-            sessions: (!is_draining).then_some(sessions.len()),
-            refused_by: is_full.then_some(nth),
-        });
+        let mut published = Published::new(text, subject, &readers, &accepted, tally);
+        published.posted.is_sent = is_sent;
+        // The model does not know when a session ends that drains behind its backlog.
+        published.sessions = (!is_draining).then_some(sessions.len());
+        published.refused_by = is_full.then_some(nth);
+        let published = Rc::new(published);
         for client in sessions {
             client.owe(subject, &published, is_draining);
         }
@@ -98,19 +115,8 @@ impl Life {
             return;
         };
         self.note(|| format!("{text} came in a turn of {nth}, for {readers:?}: {accepted:?}"));
-        let published = Rc::new(Published {
-            text,
-            posted: Posted {
-                position: accepted.sequence,
-                subject,
-                readers: readers.clone(),
-                is_sent: false,
-                is_stored: true,
-            },
-            tally,
-            sessions: None,
-            refused_by: None,
-        });
+        let published = Published::new(text, subject, &readers, &accepted, tally);
+        let published = Rc::new(published);
         for (client, before) in self.clients.iter_mut().zip(before) {
             let is_known = [State::Online, State::Leaving].contains(&before);
             let came = client.state == State::Online && client.station == nth;
