@@ -234,34 +234,12 @@ impl<M: Mailboxes> Applier<M> {
             }
             return Ok(());
         }
-        let end = results.len() + run.len();
-        while results.len() < end {
-            let first = context.position(results.len()).number();
-            let mut planned = self.router.plan(&mut self.batch);
-            let mut is_unreadable = false;
-            for record in events.by_ref() {
-                self.schedule.event(record);
-                // No node writes such an event, and all nodes skip it.
-                let Some(event) = event_of(record) else {
-                    is_unreadable = true;
-                    break;
-                };
-                planned.add_for(event, record.reach, record.is_stored);
-            }
-            let mut position = first;
-            let posted = planned.post_at(first, |audience, tally| {
-                results.push(Pending::Event {
-                    position: Position::from_number(position),
-                    subscribers: audience.subscribers,
-                    online: audience.online,
-                    tally,
-                });
-                position += 1;
-            });
-            posted.map_err(|error| format!("{error}; this is a bug in Encke"))?;
-            if is_unreadable {
-                results.push(Pending::None);
-            }
+        let first = context.position(results.len()).number();
+        let mut planned = self.router.plan(&mut self.batch);
+        for (position, record) in (first..).zip(events) {
+            self.schedule.event(record);
+            let event = event_of(record, Position::from_number(position))?;
+            planned.add_for(event, record.reach, record.is_stored);
         }
         let mut position = first;
         let posted = planned.post_at(first, |audience, tally| {
@@ -347,8 +325,26 @@ fn gone(entry: &Entry, read: &EntryRead<'_>) -> impl Iterator<Item = Gone> {
     })
 }
 
-/// Converts a record to an event; `None` if a publisher could not have published it.
-fn event_of(record: &EventRecord) -> Option<Event> {
+/// Returns the event of a record.
+///
+/// # Errors
+///
+/// A sentence when this version does not know the kind of its payload, or its type is invalid: the
+/// node must stop, because its clients would miss an event that those of newer nodes get.
+fn event_of(record: &EventRecord, position: Position) -> Result<Event, String> {
+    read_event(record).ok_or_else(|| {
+        let EventRecord {
+            tag, event_type, ..
+        } = record;
+        format!(
+            "the event at {position} of the cluster's log (payload of kind {tag}, type \
+             {event_type:?}) cannot be read by this version of Encke; update this node to the \
+             newest version that runs in the cluster"
+        )
+    })
+}
+
+fn read_event(record: &EventRecord) -> Option<Event> {
     let event_type = match &*record.event_type {
         "" => None,
         text => Some(text.parse().ok()?),

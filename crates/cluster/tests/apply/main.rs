@@ -522,9 +522,40 @@ fn a_trimmed_log_and_another_log_are_refused() {
     assert!(stopped.contains("differs from the one"), "{stopped}");
 }
 
-/// During a rolling upgrade a newer node may write state that this version cannot read.
 #[test]
-fn a_node_stops_at_shared_state_of_a_newer_version_even_while_refilling() {
+fn a_node_stops_at_shared_state_of_a_newer_version_also_when_it_fills_its_history() {
+    stops_at(&Command::Shared {
+        kind: shared::BAN,
+        bytes: vec![0; 3].into(),
+    });
+}
+
+#[test]
+fn a_node_stops_at_an_event_of_a_newer_version_also_when_it_fills_its_history() {
+    let event = EventRecord {
+        subject: id(1),
+        reach: Reach::Subscribers,
+        is_stored: true,
+        tag: 1,
+        event_type: "".into(),
+        payload: "x".into(),
+    };
+    let tag = EventRecord {
+        tag: 99,
+        ..event.clone()
+    };
+    let event_type = EventRecord {
+        event_type: "two\nlines".into(),
+        ..event
+    };
+    for newer in [tag, event_type] {
+        stops_at(&Command::Event(newer));
+    }
+}
+
+/// In a rolling upgrade, a newer node may write what this version cannot read. Checks that a node
+/// stops at such a command, before and after its own place in the log.
+fn stops_at(newer: &Command) {
     let log = Log::new(6, 100);
     let directory = ended(&log);
     let newer = |sequence: StreamSequence| Entry {

@@ -1,4 +1,4 @@
-//! Section of the report about latency.
+//! The part of the page that shows the latency of deliveries and receipts.
 
 use super::{append_chart, push};
 use crate::prove::proof::DriveResult;
@@ -6,8 +6,8 @@ use machine::failure::Outcome;
 use machine::humanize::count;
 use machine::plot::{Axis, Figure, Line, Panel, Unit, XScale};
 
-/// Formats a percentile in milliseconds, with the mean and the standard deviation of the times up
-/// to it.
+/// Formats a time in milliseconds. It is given in microseconds, if known with the mean and the
+/// standard deviation of all times up to it.
 fn milliseconds((us, spread): (f64, Option<(f64, f64)>)) -> String {
     let ms = |us: f64| format!("{:.3}", us / 1000.0);
     match spread {
@@ -16,48 +16,28 @@ fn milliseconds((us, spread): (f64, Option<(f64, f64)>)) -> String {
     }
 }
 
-/// Appends a table of percentiles with means and standard deviations, and a chart.
+/// Appends a table of percentiles, with means and standard deviations, and a chart to `page`.
 pub(super) fn table(driven: &DriveResult, page: &mut String) -> Outcome<()> {
     let (latency, published) = (&driven.latency, &driven.published.latency);
-    // Only the 95th and the 99th percentile have mean and deviation, as in tcprstat.
-    let row = |share, delivered, receipt| (share, (delivered, None), receipt);
-    let spread = |mean, stdev| Some((mean, stdev));
+    // Both columns of a row that has means and deviations: those are the rows of tcprstat.
+    macro_rules! with_spread {
+        ($us:ident, $mean:ident, $stdev:ident) => {
+            (
+                (latency.$us, Some((latency.$mean, latency.$stdev))),
+                Some((published.$us, Some((published.$mean, published.$stdev)))),
+            )
+        };
+    }
+    let plain = |delivered, receipt: Option<f64>| ((delivered, None), receipt.map(|us| (us, None)));
     let rows = [
-        row("minimum", latency.min_us, Some((published.min_us, None))),
-        row("50 %", latency.p50_us, Some((published.p50_us, None))),
-        row("90 %", latency.p90_us, None),
-        (
-            "95 %",
-            (
-                latency.p95_us,
-                spread(latency.p95_mean_us, latency.p95_stdev_us),
-            ),
-            Some((
-                published.p95_us,
-                spread(published.p95_mean_us, published.p95_stdev_us),
-            )),
-        ),
-        (
-            "99 %",
-            (
-                latency.p99_us,
-                spread(latency.p99_mean_us, latency.p99_stdev_us),
-            ),
-            Some((
-                published.p99_us,
-                spread(published.p99_mean_us, published.p99_stdev_us),
-            )),
-        ),
-        row("99.9 %", latency.p999_us, Some((published.p999_us, None))),
-        row("99.99 %", latency.p9999_us, None),
-        (
-            "all",
-            (latency.max_us, spread(latency.mean_us, latency.stdev_us)),
-            Some((
-                published.max_us,
-                spread(published.mean_us, published.stdev_us),
-            )),
-        ),
+        ("the fastest", plain(latency.min_us, Some(published.min_us))),
+        ("50 %", plain(latency.p50_us, Some(published.p50_us))),
+        ("90 %", plain(latency.p90_us, None)),
+        ("95 %", with_spread!(p95_us, p95_mean_us, p95_stdev_us)),
+        ("99 %", with_spread!(p99_us, p99_mean_us, p99_stdev_us)),
+        ("99.9 %", plain(latency.p999_us, Some(published.p999_us))),
+        ("99.99 %", plain(latency.p9999_us, None)),
+        ("all", with_spread!(max_us, mean_us, stdev_us)),
     ];
     push(
         page,
