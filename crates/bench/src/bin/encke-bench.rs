@@ -221,8 +221,8 @@ struct MemoryArgs {
         default_value = OWN_NUMBER,
         hide_default_value = true,
         help = "Ids of each client, in which {\x1b[0mn} is its number: user-{\x1b[0mn}, or \
-                {\x1b[0mn},room-{\x1b[0mn},team-{\x1b[0mn}. No events are published unless it is the \
-                number alone, which is the default"
+                {\x1b[0mn},room-{\x1b[0mn},team-{\x1b[0mn}. No events are published unless it \
+                is the number alone, which is the default"
     )]
     ids: String,
     /// The server's clients are WebSockets, not Server-Sent Events

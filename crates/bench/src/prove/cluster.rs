@@ -201,7 +201,7 @@ impl Outage {
             count(self.result.cut),
             self.result.killed_server
         )));
-        // The kernel takes seconds to end a process with many sockets: users are without it from here.
+        // The kernel takes seconds to end a process with many sockets. Users are without it now.
         let killed = Instant::now();
         engine.kill(self.server);
         node.kill()?;

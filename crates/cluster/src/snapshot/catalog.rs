@@ -90,7 +90,7 @@ fn whole_of(names: &BTreeSet<String>, epoch: &str) -> Vec<SnapshotName> {
 }
 
 /// Removes the snapshots of a log but the last two, and what writers that died have left behind. A
-/// snapshot that has more of the log than `last`, its end, goes too: the log has lost those entries.
+/// snapshot that has more of the log than `last`, its end, goes too: the log has lost the rest.
 /// Those of other logs stay: the user may need them.
 pub(super) async fn remove_old(
     objects: &Objects,
