@@ -205,7 +205,7 @@ impl Helper {
     ///
     /// # Errors
     ///
-    /// Those of [`send`](Self::tell) and [`answer`](Self::answer).
+    /// Those of [`send`](Self::send) and [`answer`](Self::answer).
     pub fn ask(&mut self, line: &str) -> Outcome<Value> {
         self.send(line)?;
         self.answer()

@@ -1,7 +1,7 @@
 //! Shared state: state besides events and the graph that is the same on all nodes.
 //!
 //! Owns the list of its kinds. The log carries the bytes without interpreting them; only the
-//! [`SharedSink`] does.
+//! `SharedSink` does.
 
 /// The state, as rows.
 mod rows;

@@ -122,7 +122,7 @@ impl Importer {
     ///
     /// # Errors
     ///
-    /// Those of [`Engine::join`].
+    /// Those of [`Engine::join`](crate::engine::Engine::join).
     pub fn connect(options: Options) -> Result<Self, ImportError> {
         let runtime = start_runtime()?;
         let context = runtime.block_on(async {

@@ -58,7 +58,7 @@ pub struct Row {
     pub value: Box<[u8]>,
 }
 
-/// Shared state of all nodes. Owned by its [`SharedSink`](super::SharedSink).
+/// Shared state of all nodes. Owned by its `SharedSink`(super::SharedSink).
 #[derive(Debug)]
 pub struct SharedRows {
     /// Time of the log, in seconds since 1970: the latest of all entries read.
