@@ -268,7 +268,7 @@ def test_of_two_nodes_with_one_name_one_goes_on(cluster):
     first = cluster.node("n1")
     flags = [*cluster.flags, "--data", cluster.directory / "other", "--node", "n1"]
     refused = encke("serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", *flags)
-    assert refused.returncode == 1 and "has the name n1 and runs" in refused.stderr, refused.stderr
+    assert refused.returncode == 1 and "has the name n1 and is running" in refused.stderr, refused.stderr
     assert "clients are served" not in refused.stderr, refused.stderr
     assert first.publish("news", "hello")["nodes"] == 1
     # A configuration may be checked while its node runs.
@@ -281,7 +281,7 @@ def test_of_two_nodes_with_one_name_one_goes_on(cluster):
     nodes = [first, second]
     until(lambda: any(node.process.poll() is not None for node in nodes), "one of them ends")
     [ended] = [node for node in nodes if node.process.poll() is not None]
-    assert ended.process.returncode == 1 and "has the name n1 and runs" in ended.log.splitlines()[-1], ended.log
+    assert ended.process.returncode == 1 and "has the name n1 and is running" in ended.log.splitlines()[-1], ended.log
     [left] = [node for node in nodes if node is not ended]
     until(lambda: left.publish("news", "hello")["nodes"] == 1, "it is alone")
     assert left.process.poll() is None and not left.stats()["draining"], left.log

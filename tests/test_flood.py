@@ -432,7 +432,7 @@ def test_too_few_descriptors_are_told_before_the_first_client():
 
 def test_too_few_addresses_are_told_before_the_first_client():
     _, said = flood("http://127.0.0.1:1/", "-c", 60_000, "--source", "127.7.0.1", "--private-fds", code=1)
-    assert "60000 clients need 2 source addresses, of 50000 ports each, and there is 1" in said
+    assert "60000 clients need 2 source addresses of 50000 ports each, but there is 1" in said
 
 
 def test_clients_come_from_where_they_are_told_to():
@@ -480,7 +480,7 @@ def test_a_websocket_server_of_another_author():
 def test_a_server_that_does_not_switch_to_websocket_is_told():
     with Liar(HEAD, b"hello\n") as liar:
         _, said = flood(liar.url.replace("http:", "ws:"), "-c", 2, code=1)
-    assert "2 clients were answered with status 200 (the first: hello): that opens no WebSocket" in said
+    assert "2 clients were answered with status 200 (the first: hello): this answer opens no WebSocket" in said
 
 
 def test_nginx_is_read_as_well(port, tmp_path):

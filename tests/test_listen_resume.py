@@ -166,7 +166,7 @@ def test_a_restart_without_its_history_is_told_and_what_follows_is_printed(start
             listener.kill()
             _, said = listener.communicate(timeout=PATIENCE)
             # The wire of 2008 has no cursor, and no notice.
-            assert ("the server has started anew" in said) == (transport != "test"), (transport, said)
+            assert ("the server has restarted" in said) == (transport != "test"), (transport, said)
     finally:
         for listener in listeners.values():
             listener.kill()

@@ -130,7 +130,7 @@ impl FailureKind {
                 "check --transport and the server",
             ),
             Self::Tls => (
-                "failed in TLS",
+                "got no TLS session, or lost it",
                 "check the URL, --ca and the server's certificate",
             ),
             Self::Other => ("failed", "look the error up"),
