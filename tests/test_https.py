@@ -149,9 +149,11 @@ def test_listening_goes_over_https_and_through_reconnects(server, name, transpor
         flags = ["--url", url, "--ca", AUTHORITY, "--transport", transport]
         listening = begin("listen", rj, *flags, "--count", 2)
         server.publish(rj, until_listening(server, rj))
-        # Its stream ends, and it comes back.
+        # Its stream ends, and it comes back, from another port.
+        (first,) = (session["peer"] for session in server.sessions(rj))
         server.api.delete(f"/v1/sessions/{rj}")
-        server.publish(rj, until_listening(server, rj))
+        until(lambda: [it for it in server.sessions(rj) if it["peer"] != first], "another session")
+        server.publish(rj, "hello")
         out, err = listening.communicate(timeout=PATIENCE)
     assert out.splitlines() == ["hello", "hello"] and listening.returncode == 0, err
 
