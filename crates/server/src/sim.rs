@@ -23,6 +23,7 @@ mod websocket_client;
 #[cfg(test)]
 mod laws;
 mod notices;
+mod station;
 #[cfg_attr(not(test), expect(dead_code, reason = "stories use all of it"))]
 mod readers;
 mod server;
@@ -43,6 +44,6 @@ mod stages;
 
 pub use dice::Dice;
 pub use notices::Notice;
-pub use readers::{Edges, Posted, Reader, STREAMS, WEBSOCKET, is_served, notices};
-pub use seeds::{Trace, lives};
+pub use readers::{ClientState, Edges, Posted, Reader, STREAMS, WEBSOCKET, is_served, notices};
+pub use seeds::{Life, Trace, assert_lives_pass, assert_the_same_seed_is_the_same_life};
 pub use server::{SimClient, SimServer};

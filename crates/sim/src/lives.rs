@@ -27,71 +27,44 @@ mod life;
 
 use std::time::Duration;
 
-use server::sim::{Dice, Trace, lives};
+use server::sim::{Dice, Trace, assert_lives_pass, assert_the_same_seed_is_the_same_life};
 
-use self::life::{HAPPENED, Life};
+use self::life::Life;
 
-/// Steps of a life.
-const STEPS: u32 = 200;
+impl server::sim::Life for Life {
+    const STEPS: u32 = 200;
 
-/// A life that did not fail.
-struct Lived {
-    /// What the server had asked of its networks and its disk behind each step, and in the end.
-    digests: Vec<u64>,
-    /// How often each of [`HAPPENED`] was seen.
-    happened: [u64; HAPPENED.len()],
-}
-
-/// Runs these steps of a life.
-fn live(seed: u64, steps: &[u32], trace: &Trace) -> Lived {
-    let mut life = Life::new(seed, Trace::clone(trace));
-    let mut digests = Vec::new();
-    for &step in steps {
-        let mut dice = Dice::new(seed.wrapping_mul(1_000_003) ^ u64::from(step));
-        dice.roll(2);
-        life.note(|| format!("step {step}"));
-        life.step(&mut dice);
-        digests.push(life.digest());
+    fn begin(seed: u64, trace: Trace) -> Self {
+        Self::new(seed, trace)
     }
-    life.note(|| "the faults stop".to_owned());
-    life.heal();
-    life.run(Duration::from_secs(3));
-    life.judge(&mut Dice::new(seed));
-    life.end();
-    digests.push(life.digest());
-    Lived {
-        digests,
-        happened: life.happened(),
+
+    fn step(&mut self, dice: &mut Dice) {
+        self.step(dice);
+    }
+
+    fn end(&mut self, dice: &mut Dice) {
+        self.note(|| "the faults stop".to_owned());
+        self.heal();
+        self.run(Duration::from_secs(3));
+        self.judge(dice);
+        self.end();
+    }
+
+    fn digest(&self) -> u64 {
+        self.digest()
+    }
+
+    fn happened(&self) -> Vec<(String, u64)> {
+        self.happened()
     }
 }
 
 #[test]
 fn nothing_acknowledged_is_lost_and_no_receipt_is_untrue_whatever_fails() {
-    let mut lives_with = [0; HAPPENED.len()];
-    let seeds = lives(STEPS, 200, live, |lived| {
-        let counts = lives_with.iter_mut().zip(lived.happened);
-        counts.for_each(|(lives, count)| *lives += u64::from(count > 0));
-    });
-    for (what, lives) in HAPPENED.into_iter().zip(lives_with) {
-        assert!(
-            lives >= seeds / 100,
-            "{what:?} happened in {lives} of {seeds} lives"
-        );
-    }
+    assert_lives_pass::<Life>(200);
 }
 
 #[test]
 fn the_same_seed_is_the_same_life() {
-    for seed in 0..20 {
-        let steps: Vec<_> = (0..STEPS).collect();
-        let traces = [Trace::default(), Trace::default()];
-        let [once, again] = [0, 1].map(|nth: usize| live(seed, &steps, &traces[nth]));
-        let mut digests = once.digests.iter().zip(&again.digests);
-        let differs = digests.position(|(one, other)| one != other);
-        assert_eq!(
-            differs, None,
-            "step of seed {seed} in which two runs differ"
-        );
-        assert_eq!(traces[0], traces[1], "seed {seed}");
-    }
+    assert_the_same_seed_is_the_same_life::<Life>(20);
 }

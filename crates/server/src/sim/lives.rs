@@ -16,13 +16,11 @@ mod life;
 
 use std::time::Duration;
 
-use self::life::Life;
 use super::laws::Dice;
-use super::seeds::{Trace, lives};
+use super::seeds::{
+    self, Trace, assert_life_passes, assert_lives_pass, assert_the_same_seed_is_the_same_life,
+};
 use crate::stats::Metric;
-
-/// Steps of a life.
-const STEPS: u32 = 160;
 
 /// What lives must bring about, each in one of a hundred at least.
 const HAPPENED: [Metric; 14] = [
@@ -42,60 +40,47 @@ const HAPPENED: [Metric; 14] = [
     Metric::ClosedDrain,
 ];
 
-/// A life that did not fail.
-struct Lived {
-    /// What the workers had asked of their drivers behind each step, and in the end.
-    digests: Vec<u64>,
-    /// How often each of [`HAPPENED`] was counted.
-    happened: [u64; HAPPENED.len()],
-}
+impl seeds::Life for life::Life {
+    const STEPS: u32 = 160;
 
-/// Runs these steps of a life.
-fn live(seed: u64, steps: &[u32], trace: &Trace) -> Lived {
-    let mut life = Life::new(seed, Trace::clone(trace));
-    let mut digests = Vec::new();
-    for &step in steps {
-        let mut dice = Dice::new(seed.wrapping_mul(1_000_003) ^ u64::from(step));
-        dice.roll(2);
-        life.note(|| format!("step {step}"));
-        life.step(&mut dice);
-        digests.push(life.digest());
+    fn begin(seed: u64, trace: Trace) -> Self {
+        Self::new(seed, trace)
     }
-    life.rest();
-    life.note(|| "the faults stop".to_owned());
-    life.heal();
-    life.run(Duration::from_secs(5));
-    life.judge(&mut Dice::new(seed));
-    life.end();
-    digests.push(life.digest());
-    Lived {
-        digests,
-        happened: HAPPENED.map(|metric| life.count(metric)),
+
+    fn step(&mut self, dice: &mut Dice) {
+        self.step(dice);
+    }
+
+    fn end(&mut self, dice: &mut Dice) {
+        self.rest();
+        self.note(|| "the faults stop".to_owned());
+        self.heal();
+        self.run(Duration::from_secs(5));
+        self.judge(dice);
+        self.end();
+    }
+
+    fn digest(&self) -> u64 {
+        self.digest()
+    }
+
+    fn happened(&self) -> Vec<(String, u64)> {
+        let counted = |metric| (format!("{metric:?}"), self.count(metric));
+        HAPPENED.map(counted).into()
     }
 }
 
 #[test]
 fn whatever_happens_what_is_owed_arrives_and_nothing_is_left() {
-    let mut lives_with = [0; HAPPENED.len()];
-    let seeds = lives(STEPS, 1000, live, |lived| {
-        let counts = lives_with.iter_mut().zip(lived.happened);
-        counts.for_each(|(lives, count)| *lives += u64::from(count > 0));
-    });
-    for (metric, lives) in HAPPENED.into_iter().zip(lives_with) {
-        assert!(
-            lives >= seeds / 100,
-            "{metric:?} happened in {lives} of {seeds} lives"
-        );
-    }
+    assert_lives_pass::<life::Life>(1000);
 }
 
 // 50949: what was sent from the history counted as written, although the socket had taken a part of
 // it. 209202: so did what a reset had told as lost.
 #[test]
 fn lives_that_have_found_bugs_pass() {
-    let steps: Vec<_> = (0..STEPS).collect();
     for seed in [50949, 209_202] {
-        live(seed, &steps, &Trace::default());
+        assert_life_passes::<life::Life>(seed);
     }
 }
 
@@ -103,16 +88,5 @@ fn lives_that_have_found_bugs_pass() {
 // be run again.
 #[test]
 fn the_same_seed_is_the_same_life() {
-    for seed in 0..60 {
-        let steps: Vec<_> = (0..STEPS).collect();
-        let traces = [Trace::default(), Trace::default()];
-        let [once, again] = [0, 1].map(|nth: usize| live(seed, &steps, &traces[nth]));
-        let mut digests = once.digests.iter().zip(&again.digests);
-        let differs = digests.position(|(one, other)| one != other);
-        assert_eq!(
-            differs, None,
-            "step of seed {seed} in which two runs differ"
-        );
-        assert_eq!(traces[0], traces[1], "seed {seed}");
-    }
+    assert_the_same_seed_is_the_same_life::<life::Life>(60);
 }

@@ -35,6 +35,19 @@ const POLL_SECONDS: u32 = 2;
 /// Cursors that no server of these tests has given.
 const WRONG: [&str; 4] = ["other-7", "garbage", "e-999999", "e-5-6"];
 
+/// State of a client's connection, as a model knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientState {
+    /// Its worker does not know it yet.
+    Coming,
+    /// Its worker knows it.
+    Online,
+    /// It will be gone when its worker has taken a turn.
+    Leaving,
+    /// Its worker has forgotten it.
+    Gone,
+}
+
 /// A client over all its connections.
 #[derive(Debug)]
 pub struct Reader {

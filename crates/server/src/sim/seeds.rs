@@ -1,46 +1,128 @@
 //! Lives from seeds: a failing one is reduced to the steps that it needs, and told.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+
+use super::dice::Dice;
 
 /// What has happened in a life, for whoever reads of a failure.
 pub type Trace = Rc<RefCell<Vec<String>>>;
 
-/// Runs lives of so many steps, each with the steps that `live` is given: as many as `SEEDS` says,
-/// or `usual`, from the seed `SEED` on. Hands each to `lived`, and returns their number.
+/// A random life of what is simulated, step by step. Panics where a law does not hold.
+pub trait Life {
+    /// Steps of a life.
+    const STEPS: u32;
+
+    /// Begins a life of a kind that depends on the seed.
+    fn begin(seed: u64, trace: Trace) -> Self;
+
+    /// Takes a step.
+    fn step(&mut self, dice: &mut Dice);
+
+    /// Lets the faults stop, judges what must be so then, and ends.
+    fn end(&mut self, dice: &mut Dice);
+
+    /// Returns a number for all that the simulated parts have done so far.
+    fn digest(&self) -> u64;
+
+    /// Returns what lives must bring about, each in one of a hundred at least, and how often this
+    /// one has.
+    fn happened(&self) -> Vec<(String, u64)>;
+}
+
+/// Runs these steps of a life. Each has dice of its own, so that others can be left out. Returns a
+/// digest behind each step and one in the end, and what has happened.
+fn live<L: Life>(seed: u64, steps: &[u32], trace: &Trace) -> (Vec<u64>, Vec<(String, u64)>) {
+    let mut life = L::begin(seed, Trace::clone(trace));
+    let mut digests = Vec::new();
+    for &step in steps {
+        let mut dice = Dice::new(seed.wrapping_mul(1_000_003) ^ u64::from(step));
+        dice.roll(2);
+        trace.borrow_mut().push(format!("step {step}"));
+        life.step(&mut dice);
+        digests.push(life.digest());
+    }
+    life.end(&mut Dice::new(seed));
+    digests.push(life.digest());
+    (digests, life.happened())
+}
+
+/// Runs the whole life of a seed.
 ///
 /// # Panics
 ///
-/// If a life fails: with its seed, and what happens in the steps that it needs.
-pub fn lives<T>(
-    steps: u32,
-    usual: u64,
-    live: impl Fn(u64, &[u32], &Trace) -> T,
-    mut lived: impl FnMut(T),
-) -> u64 {
+/// If a law does not hold in it.
+#[cfg(test)]
+pub(super) fn assert_life_passes<L: Life>(seed: u64) {
+    live::<L>(seed, &all_steps::<L>(), &Trace::default());
+}
+
+/// Runs lives: as many as `SEEDS` says, or `usual`, from the seed `SEED` on.
+///
+/// # Panics
+///
+/// If a life fails: with its seed, and what happens in the steps that it needs. If something that
+/// must happen is too rare.
+pub fn assert_lives_pass<L: Life>(usual: u64) {
     let (first, seeds) = (variable("SEED", 0), variable("SEEDS", usual));
+    let mut lives_with = BTreeMap::new();
     for seed in first..first + seeds {
         let trace = Trace::default();
-        let all: Vec<_> = (0..steps).collect();
         let attempt = |steps: &[u32]| {
             trace.borrow_mut().clear();
-            catch_unwind(AssertUnwindSafe(|| live(seed, steps, &trace))).map_err(|panic| {
+            let lived = catch_unwind(AssertUnwindSafe(|| live::<L>(seed, steps, &trace)));
+            lived.map_err(|panic| {
                 let text = panic.downcast_ref::<String>().cloned();
                 let text = text.or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
                 text.unwrap_or_else(|| "a panic without a text".to_owned())
             })
         };
-        if let Ok(life) = attempt(&all) {
-            lived(life);
+        if let Ok((_, happened)) = attempt(&all_steps::<L>()) {
+            for (what, count) in happened {
+                *lives_with.entry(what).or_insert(0) += u64::from(count > 0);
+            }
             continue;
         }
-        let needed = shrink(all, |steps| attempt(steps).is_err());
+        let needed = shrink(all_steps::<L>(), |steps| attempt(steps).is_err());
         let reason = attempt(&needed).err().unwrap_or_default();
         let trace = trace.borrow().join("\n");
-        panic!("SEED={seed} fails, of its {steps} steps with these alone:\n{trace}\n{reason}");
+        panic!(
+            "SEED={seed} fails, of its {} steps with these alone:\n{trace}\n{reason}",
+            L::STEPS
+        );
     }
-    seeds
+    for (what, lives) in lives_with {
+        assert!(
+            lives >= seeds / 100,
+            "{what} happened in {lives} of {seeds} lives"
+        );
+    }
+}
+
+/// Runs the first `seeds` lives twice.
+///
+/// # Panics
+///
+/// If a second run differs from the first.
+pub fn assert_the_same_seed_is_the_same_life<L: Life>(seeds: u64) {
+    for seed in 0..seeds {
+        let steps = all_steps::<L>();
+        let traces = [Trace::default(), Trace::default()];
+        let [once, again] = [0, 1].map(|nth: usize| live::<L>(seed, &steps, &traces[nth]).0);
+        let mut digests = once.iter().zip(&again);
+        let differs = digests.position(|(one, other)| one != other);
+        assert_eq!(
+            differs, None,
+            "step of seed {seed} in which two runs differ"
+        );
+        assert_eq!(traces[0], traces[1], "seed {seed}");
+    }
+}
+
+fn all_steps<L: Life>() -> Vec<u32> {
+    (0..L::STEPS).collect()
 }
 
 /// Leaves out what a failure does not need: halves first, single items last.

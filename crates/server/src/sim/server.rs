@@ -8,34 +8,21 @@ use std::time::Duration;
 
 use graph::Graph;
 use presence::Millis;
-use reactor::{Driver as _, Handler as _, Mailbox, Tick};
+use reactor::{Driver as _, Tick};
 use router::Recorder;
 
-use super::net::{Pipe, Shared as Net, SimDriver};
-use super::parts::{
-    Parts, Turns, assert_nothing_is_left, assert_nothing_shared_is_left, left, worker,
-};
-use crate::listener::ListenerKind;
-use crate::mail::{Handle, Mail};
+use super::net::Pipe;
+use super::parts::{Parts, assert_nothing_shared_is_left, left};
+use super::station::{Station, assert_no_mail_waits, digest, turn_until_rest};
+use crate::mail::Handle;
 use crate::presence::PresenceSettings;
 use crate::settings::LiveSettings;
-use crate::worker::Worker;
 
 /// A connection of a client. Owned by the test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SimClient {
     worker: usize,
     number: usize,
-}
-
-/// A worker and its network.
-struct Station {
-    net: Net,
-    worker: Worker<SimDriver>,
-    mailbox: Arc<Mailbox<Mail>>,
-    turns: Turns,
-    /// The worker has ended, and its mail was shed.
-    is_over: bool,
 }
 
 /// A server whose workers take a turn when they are told, if they have a reason to. Owned by the
@@ -69,20 +56,8 @@ impl SimServer {
                 None => router,
             }
         });
-        let station = |nth: u16| {
-            let mailbox = Arc::clone(&parts.mailboxes[usize::from(nth)]);
-            let kinds = [ListenerKind::Plain];
-            let worker = worker(nth, &parts.shared, &parts.handle, &mailbox, &kinds);
-            Station {
-                net: Net::clone(&worker.table.driver.0),
-                turns: Turns::new(nth, &worker),
-                worker,
-                mailbox,
-                is_over: false,
-            }
-        };
         Self {
-            stations: (0..workers).map(station).collect(),
+            stations: Station::all(&parts),
             parts,
         }
     }
@@ -154,13 +129,7 @@ impl SimServer {
 
     /// All sockets take everything from now on.
     pub fn make_all_room(&mut self) {
-        for station in &self.stations {
-            let mut net = station.net.borrow_mut();
-            for number in 0..net.pipes.len() {
-                net.make_room(number, usize::MAX);
-                net.pipes[number].bite = usize::MAX;
-            }
-        }
+        self.stations.iter().for_each(Station::make_all_room);
     }
 
     /// All clients end their sides.
@@ -172,41 +141,13 @@ impl SimServer {
 
     /// Lets a worker take a turn, if it has a reason to.
     pub fn turn(&mut self, worker: usize) {
-        let station = &mut self.stations[worker];
-        if station.worker.is_over() {
-            if !std::mem::replace(&mut station.is_over, true) {
-                station.worker.conclude();
-            }
-            return;
-        }
-        let budget = &self.parts.shared.budget;
-        station
-            .turns
-            .take(&mut station.worker, &station.mailbox, budget);
-    }
-
-    /// Whether a worker has a reason to take a turn.
-    fn has_work(&self) -> bool {
-        let mut working = self.stations.iter().filter(|it| !it.is_over);
-        working.any(|it| {
-            it.worker.is_over()
-                || it.worker.has_work()
-                || it.net.borrow().has_signals()
-                || !it.mailbox.is_asleep()
-        })
+        self.stations[worker].turn(&self.parts);
     }
 
     /// Turns of all workers until none has a reason to take one. No time passes.
     pub fn rest(&mut self) {
-        let mut turns = 0;
-        while turns < 2 || self.has_work() {
-            (0..self.stations.len()).for_each(|nth| self.turn(nth));
-            turns += 1;
-            assert!(turns < 10_000, "the workers do not come to rest");
-        }
-        for (nth, station) in self.stations.iter().enumerate() {
-            assert_eq!(station.mailbox.waiting(), 0, "mail at {nth}, which sleeps");
-        }
+        turn_until_rest(self, |it| &it.stations, Self::turn);
+        assert_no_mail_waits(&self.stations);
     }
 
     /// Time passes, for all workers alike and without a turn.
@@ -232,8 +173,7 @@ impl SimServer {
 
     /// Returns a number for all that the workers have asked of their networks so far.
     pub fn digest(&self) -> u64 {
-        let digests = self.stations.iter().map(|it| it.net.borrow().digest);
-        digests.fold(0, |all, it| all.rotate_left(21) ^ it)
+        digest(&self.stations)
     }
 
     /// Checks that no connection has left anything.
@@ -242,13 +182,9 @@ impl SimServer {
     ///
     /// If one has.
     pub fn assert_nothing_is_left(&self) {
-        for station in &self.stations {
-            assert_nothing_is_left(&station.worker, &station.mailbox);
-            assert!(
-                station.net.borrow().pipes.iter().all(|it| it.closed),
-                "sockets"
-            );
-        }
+        self.stations
+            .iter()
+            .for_each(Station::assert_nothing_is_left);
         assert_nothing_shared_is_left(&self.parts.shared, &self.parts.handle);
         let router = self.parts.handle.router();
         assert!(router.is_without_sessions(), "the directory");

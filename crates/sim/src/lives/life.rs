@@ -18,7 +18,7 @@ use eventlog::SyncPolicy;
 use eventlog::sim::SimDirectory;
 use graph::Id;
 use server::Metric;
-use server::sim::{Dice, Posted, Reader, SimClient, Trace};
+use server::sim::{ClientState as State, Dice, Posted, Reader, SimClient, Trace};
 
 use self::presence::{Attendance, Told};
 use super::edges::Edges;
@@ -31,7 +31,7 @@ const PUBLISHERS: usize = 4;
 
 /// What lives must bring about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Happened {
+enum Happened {
     PowerLost,
     Killed,
     KilledInWrite,
@@ -48,7 +48,7 @@ pub(super) enum Happened {
     CameBackToAnother,
 }
 
-pub(super) const HAPPENED: [Happened; 10] = [
+const HAPPENED: [Happened; 10] = [
     Happened::PowerLost,
     Happened::Killed,
     Happened::KilledInWrite,
@@ -78,16 +78,6 @@ struct Client {
     is_read: bool,
     /// What it was told of who is online.
     told: Told,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// Its worker does not know it yet.
-    Coming,
-    Online,
-    /// It will be gone when its worker has taken a turn.
-    Leaving,
-    Gone,
 }
 
 struct Published {
@@ -167,8 +157,9 @@ impl Life {
         self.happened[at.expect("it is listed")] += 1;
     }
 
-    pub(super) const fn happened(&self) -> [u64; HAPPENED.len()] {
-        self.happened
+    pub(super) fn happened(&self) -> Vec<(String, u64)> {
+        let names = HAPPENED.map(|it| format!("{it:?}"));
+        names.into_iter().zip(self.happened).collect()
     }
 
     /// Notes whether the server has fed somebody from its history.

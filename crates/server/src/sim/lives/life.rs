@@ -17,20 +17,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use history::Limits;
-use reactor::{Mailbox, Tick};
+use reactor::Tick;
 use router::Tally;
 
-use crate::listener::ListenerKind;
-use crate::mail::Mail;
 use crate::settings::LiveSettings;
 use crate::sim::laws::Dice;
-use crate::sim::net::{Pipe, Shared as Net, SimDriver};
-use crate::sim::parts::{Parts, Turns, worker};
-use crate::sim::readers::{Edges, Posted, Reader, STATUS_BYTES};
+use crate::sim::net::Pipe;
+use crate::sim::parts::Parts;
+use crate::sim::readers::{ClientState as State, Edges, Posted, Reader, STATUS_BYTES};
 use crate::sim::seeds::Trace;
+use crate::sim::station::{Station, digest};
 use crate::slow_policy::SlowPolicy;
 use crate::stats::Metric;
-use crate::worker::Worker;
 
 const WORKERS: u16 = 3;
 
@@ -44,18 +42,6 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connections that a server may have, in lives with a limit.
 const CONNECTIONS_MAX: usize = 30;
-
-/// A worker and its network.
-struct Station {
-    net: Net,
-    worker: Worker<SimDriver>,
-    mailbox: Arc<Mailbox<Mail>>,
-    turns: Turns,
-    /// Descriptors that others have taken.
-    taken: usize,
-    /// The worker has ended, and its mail was shed.
-    is_over: bool,
-}
 
 /// A connection of somebody who asks for a stream.
 struct Client {
@@ -80,16 +66,6 @@ struct Client {
     polls: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// Its worker does not know it yet.
-    Coming,
-    Online,
-    /// It will be gone when its worker has taken a turn.
-    Leaving,
-    Gone,
-}
-
 struct Owed {
     published: Rc<Published>,
     /// It came or went while this was published, and may have it or not.
@@ -109,6 +85,8 @@ struct Published {
 pub(super) struct Life {
     parts: Parts,
     stations: Vec<Station>,
+    /// Descriptors of each worker that others have taken.
+    taken: [usize; WORKERS as usize],
     clients: Vec<Client>,
     /// Who comes back, in a life with a history.
     readers: Vec<Reader>,
@@ -168,21 +146,9 @@ impl Life {
                 }
             },
         );
-        let station = |nth: u16| {
-            let mailbox = Arc::clone(&parts.mailboxes[usize::from(nth)]);
-            let kinds = [ListenerKind::Plain];
-            let worker = worker(nth, &parts.shared, &parts.handle, &mailbox, &kinds);
-            Station {
-                net: Net::clone(&worker.table.driver.0),
-                turns: Turns::new(nth, &worker),
-                worker,
-                mailbox,
-                taken: 0,
-                is_over: false,
-            }
-        };
         Self {
-            stations: (0..WORKERS).map(station).collect(),
+            stations: Station::all(&parts),
+            taken: [0; WORKERS as usize],
             parts,
             clients: Vec::new(),
             readers: Vec::new(),
@@ -209,8 +175,7 @@ impl Life {
 
     /// Returns a number for all that the workers have asked of their drivers so far.
     pub(super) fn digest(&self) -> u64 {
-        let digests = self.stations.iter().map(|it| it.net.borrow().digest);
-        digests.fold(0, |all, it| all.rotate_left(21) ^ it)
+        digest(&self.stations)
     }
 
     pub(super) fn step(&mut self, dice: &mut Dice) {

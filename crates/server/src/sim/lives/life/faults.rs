@@ -60,14 +60,14 @@ impl Life {
 
     pub(super) fn take_descriptors(&mut self, nth: usize) {
         self.note(|| format!("{nth} has no descriptors"));
-        let station = &mut self.stations[nth];
-        station.taken += std::mem::take(&mut station.net.borrow_mut().descriptors);
+        let net = &mut *self.stations[nth].net.borrow_mut();
+        self.taken[nth] += std::mem::take(&mut net.descriptors);
     }
 
     pub(super) fn give_descriptors(&mut self, nth: usize) {
         self.note(|| format!("{nth} has descriptors again"));
-        let station = &mut self.stations[nth];
-        station.net.borrow_mut().descriptors += std::mem::take(&mut station.taken);
+        let net = &mut *self.stations[nth].net.borrow_mut();
+        net.descriptors += std::mem::take(&mut self.taken[nth]);
     }
 
     /// The poller refuses to watch sockets at all, or for room.
@@ -108,13 +108,10 @@ impl Life {
         });
         for nth in 0..self.stations.len() {
             self.give_descriptors(nth);
+            self.stations[nth].make_all_room();
             let mut net = self.stations[nth].net.borrow_mut();
             (net.refused_watches, net.refused_changes) = (0, 0);
-            for number in 0..net.pipes.len() {
-                net.make_room(number, usize::MAX);
-                net.pipes[number].bite = usize::MAX;
-                net.pipes[number].sip = usize::MAX;
-            }
+            net.pipes.iter_mut().for_each(|it| it.sip = usize::MAX);
         }
     }
 }

@@ -7,7 +7,7 @@ use reactor::Handler as _;
 
 use super::{AGE_SECONDS, Life, Owed, State};
 use crate::sim::laws::Dice;
-use crate::sim::parts::{assert_nothing_is_left, assert_nothing_shared_is_left};
+use crate::sim::parts::assert_nothing_shared_is_left;
 use crate::sim::texts::payloads;
 use crate::slow_policy::SlowPolicy;
 use crate::stats::Metric;
@@ -126,16 +126,12 @@ impl Life {
         self.stations.iter().for_each(|it| it.mailbox.ring());
         self.rest();
         for station in &self.stations {
-            assert_nothing_is_left(&station.worker, &station.mailbox);
+            station.assert_nothing_is_left();
             let table = &station.worker.table;
             let deadline = table.next_deadline(table.clock.now);
             assert!(
                 station.is_over || deadline.is_none(),
                 "a deadline in {deadline:?}"
-            );
-            assert!(
-                station.net.borrow().pipes.iter().all(|it| it.closed),
-                "sockets"
             );
         }
         assert_nothing_shared_is_left(&self.parts.shared, &self.parts.handle);

@@ -3,25 +3,19 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use reactor::{Handler as _, Tick};
+use reactor::Tick;
 
 use super::{Client, HEAD_TIMEOUT, Life, NAMES, Published, State};
 use crate::sim::laws::Dice;
 use crate::sim::readers::is_served;
+use crate::sim::station::{assert_no_mail_waits, turn_until_rest};
 
 impl Life {
     pub(super) fn turn(&mut self, nth: usize) {
         let station = &mut self.stations[nth];
-        if station.worker.is_over() {
-            if !std::mem::replace(&mut station.is_over, true) {
-                station.worker.conclude();
-            }
+        if !station.turn(&self.parts) {
             return;
         }
-        let budget = &self.parts.shared.budget;
-        station
-            .turns
-            .take(&mut station.worker, &station.mailbox, budget);
         let net = station.net.borrow();
         let may_refuse = self.is_limited || self.is_draining;
         for (name, client) in self.clients.iter_mut().enumerate() {
@@ -83,34 +77,12 @@ impl Life {
         }
     }
 
-    fn has_work(&self) -> bool {
-        let working = self.stations.iter().filter(|it| !it.is_over);
-        working.into_iter().any(|it| {
-            it.worker.is_over()
-                || it.worker.has_work()
-                || it.net.borrow().has_signals()
-                || !it.mailbox.is_asleep()
-        })
-    }
-
-    /// Turns of all workers until none has a reason to take one. No time passes.
-    fn turn_until_rest(&mut self) {
-        let mut turns = 0;
-        while turns < 2 || self.has_work() {
-            (0..self.stations.len()).for_each(|nth| self.turn(nth));
-            turns += 1;
-            assert!(turns < 10_000, "the workers do not come to rest");
-        }
-    }
-
     /// Lets the workers come to rest: no mail waits at one that sleeps, and what a receipt calls
     /// written is there, before anybody reads more.
     pub(in super::super) fn rest(&mut self) {
         self.note(|| "the workers come to rest".to_owned());
-        self.turn_until_rest();
-        for (nth, station) in self.stations.iter().enumerate() {
-            assert_eq!(station.mailbox.waiting(), 0, "mail at {nth}, which sleeps");
-        }
+        turn_until_rest(self, |it| &it.stations, Self::turn);
+        assert_no_mail_waits(&self.stations);
         for published in &self.published[self.looked_at..] {
             let Published { text, tally, .. } = &**published;
             assert_eq!(tally.pending(), 0, "the receipt of {text}");
@@ -158,7 +130,7 @@ impl Life {
     /// Lets time pass for all workers alike.
     pub(in super::super) fn run(&mut self, time: Duration) {
         for _ in 0..time.as_millis() / 100 {
-            self.turn_until_rest();
+            turn_until_rest(self, |it| &it.stations, Self::turn);
             self.pass_a_tenth();
         }
     }
