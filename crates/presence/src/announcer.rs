@@ -25,7 +25,8 @@ const EDGE_COST: u64 = 1;
 /// At most [`QUEUE_MAX`] edges wait. If there are more, a *bulk period* begins, as it does at the
 /// start of a server. Changes in a bulk period are applied at once and not announced; when it ends,
 /// every session gets a new snapshot. A bulk period is as long as the delay. If too much changes in
-/// one, another one that is twice as long follows.
+/// one, another one that is twice as long follows, which ends before its time if too little changes
+/// for as long as the delay.
 #[derive(Debug)]
 pub struct Announcer {
     queue: VecDeque<Key>,
@@ -54,8 +55,28 @@ struct Bulk {
     ends: Millis,
     /// Its length as a multiple of `period`.
     times: u32,
-    /// Edges applied in it.
+    /// End of its current step, which is as long as `period`.
+    step_ends: Millis,
+    /// Edges applied in this step.
     changes: usize,
+}
+
+impl Bulk {
+    fn new(now: Millis, period: Duration, times: u32) -> Self {
+        let mut bulk = Self {
+            ends: after(now, period * times),
+            times,
+            step_ends: now,
+            changes: 0,
+        };
+        bulk.begin_step(now, period);
+        bulk
+    }
+
+    fn begin_step(&mut self, now: Millis, period: Duration) {
+        self.step_ends = after(now, period);
+        self.changes = 0;
+    }
 }
 
 /// Result of [`Announcer::advance`].
@@ -81,11 +102,7 @@ impl Announcer {
             credit: 0,
             now: Millis(0),
             period,
-            bulk: Some(Bulk {
-                ends: Millis(period.as_millis() as u64),
-                times: 1,
-                changes: 0,
-            }),
+            bulk: Some(Bulk::new(Millis(0), period, 1)),
             is_settled: false,
             undone: 0,
         }
@@ -117,12 +134,7 @@ impl Announcer {
     }
 
     fn begin_bulk(&mut self, times: u32) {
-        let length = self.period * times;
-        self.bulk = Some(Bulk {
-            ends: Millis(self.now.0 + length.as_millis() as u64),
-            times,
-            changes: 0,
-        });
+        self.bulk = Some(Bulk::new(self.now, self.period, times));
     }
 
     fn give_up(&mut self, key: Key, mut release: impl FnMut(Key)) {
@@ -139,17 +151,21 @@ impl Announcer {
         let most = (self.rate * 200) as i64;
         let earned = i64::try_from(passed.saturating_mul(self.rate)).unwrap_or(i64::MAX);
         self.credit = self.credit.saturating_add(earned).min(most);
-        match self.bulk {
-            Some(bulk) if bulk.ends <= now => {
-                self.bulk = None;
-                self.is_settled = true;
-                if bulk.changes > QUEUE_MAX {
-                    self.begin_bulk((2 * bulk.times).min(BULK_TIMES_MAX));
-                }
-                Due::Snapshots
-            }
-            _ => Due::Edges,
+        let Some(bulk) = self.bulk.as_mut().filter(|bulk| bulk.step_ends <= now) else {
+            return Due::Edges;
+        };
+        let goes_on = bulk.changes > QUEUE_MAX;
+        if goes_on && now < bulk.ends {
+            bulk.begin_step(now, self.period);
+            return Due::Edges;
         }
+        let times = 2 * bulk.times;
+        self.bulk = None;
+        self.is_settled = true;
+        if goes_on {
+            self.begin_bulk(times.min(BULK_TIMES_MAX));
+        }
+        Due::Snapshots
     }
 
     /// Returns whether the first bulk period is over, so that it is known who is online.
@@ -212,4 +228,8 @@ impl Announcer {
     pub fn waiting(&self) -> usize {
         self.queue.len()
     }
+}
+
+fn after(time: Millis, length: Duration) -> Millis {
+    Millis(time.0 + length.as_millis() as u64)
 }

@@ -229,6 +229,34 @@ fn an_id_that_returns_within_the_delay_causes_no_edge_however_often() {
 }
 
 #[test]
+fn a_bulk_period_of_eight_delays_ends_when_little_has_changed_for_a_delay() {
+    let mut run = Run::settled(u64::MAX >> 20);
+    let per_delay = QUEUE_MAX as u32 + 1;
+    let mut ids = 0..;
+    let mut crowd = |run: &mut Run| {
+        for id in ids.by_ref().take(per_delay as usize) {
+            run.tracker.moved(key(id), true, &mut run.world);
+        }
+    };
+    crowd(&mut run);
+    // One delay, two and four are over, and a delay of the eight.
+    for _ in 0..1 + 2 + 4 + 1 {
+        run.pass(5_000);
+        crowd(&mut run);
+        run.pass(5_000);
+        assert!(run.tracker.is_bulk());
+    }
+    run.pass(9_900);
+    assert!(run.tracker.is_bulk(), "fewer changed for less than a delay");
+    run.pass(100);
+    assert!(!run.tracker.is_bulk());
+    assert_eq!(run.world.known.len(), 9 * per_delay as usize);
+    run.come(u32::MAX >> 1);
+    run.pass(100);
+    assert_eq!(run.world.edges, 1);
+}
+
+#[test]
 fn a_reconnect_storm_of_a_million_causes_no_edge() {
     let mut run = Run::settled(u64::MAX >> 20);
     let number = if cfg!(debug_assertions) {

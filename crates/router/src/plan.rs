@@ -82,6 +82,12 @@ impl Parcel {
             .sum()
     }
 
+    /// Returns the sequence number of the last event for this worker that the history stores.
+    pub fn newest_stored(&self) -> Option<u64> {
+        let newest = self.deliveries.iter().rfind(|delivery| delivery.is_stored);
+        newest.map(|delivery| self.first_sequence + u64::from(delivery.event))
+    }
+
     /// Returns the number of sessions that the deliveries are for: recipients, and deferred ones.
     pub fn sessions(&self) -> u64 {
         let deferred = self.deliveries.iter().map(|it| u64::from(it.deferred));

@@ -17,7 +17,13 @@ impl<D: Driver> Worker<D> {
         self.head = self.head_for_heartbeats();
         for mail in self.mailbox.take() {
             match mail {
-                Mail::Deliver(parcel) => self.fanout.add(parcel),
+                Mail::Deliver(parcel) => {
+                    // Its publisher may move the head a moment later.
+                    if let (Some(head), Some(newest)) = (&mut self.head, parcel.newest_stored()) {
+                        *head = newest.max(*head);
+                    }
+                    self.fanout.add(parcel);
+                }
                 Mail::Presence(parcel) => self.presence.add(parcel),
                 Mail::PresenceSnapshots => self.presence.begin_round(),
                 Mail::PresenceChanged(sessions) => {

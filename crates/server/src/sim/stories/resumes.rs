@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use history::Reach;
 use reactor::Handler as _;
-use router::{Batch, Tally};
+use router::{Batch, Delivery, Parcel, Recipients, Tally};
 
 use super::{quiet, with_history, world_with};
+use crate::mail::{Mail, parcel_weight};
 use crate::settings::LiveSettings;
 use crate::sim::tokens::{BEGIN, bearer, policy, settings, token_until};
 use crate::sim::world::{World, event, id};
@@ -179,6 +180,51 @@ fn heartbeats_carry_a_position_only_to_sessions_that_have_everything() {
     world.pass(Duration::from_secs(2));
     assert!(world.text(clients[0]).contains("id: e-61\n\n"));
     assert!(world.text(quiet).contains("{\"id\":\"e-61\"}\n"));
+}
+
+// A heartbeat carried the head from before the event that the worker had in its mail and sent first:
+// a client that came back with it got the event again.
+#[test]
+fn a_heartbeat_is_never_behind_an_event_of_the_same_turn() {
+    let mut world = with_history(LiveSettings {
+        heartbeat: Duration::from_secs(1),
+        ..LiveSettings::default()
+    });
+    publish_all(&world, "1", 60);
+    let client = world.connect("/events/1");
+    world.turn();
+    let sessions = world.handle.router().sessions(&id("1"));
+    for sequence in 61..=90 {
+        // As it is before the publisher moves the head.
+        let parcel = Parcel {
+            first_sequence: sequence,
+            events: [event("1", &sequence.to_string())].into(),
+            deliveries: vec![Delivery {
+                event: 0,
+                is_stored: true,
+                recipients: Recipients::One([sessions[0].key()]),
+                deferred: 0,
+            }],
+            tally: Tally::new(),
+            accepted: Duration::ZERO,
+        };
+        let weight = parcel_weight(&parcel);
+        let posted = world.mailbox.post(Mail::Deliver(parcel), weight);
+        posted.unwrap_or_else(|_| panic!("the mailbox has room"));
+        world.mailbox.ring();
+        world.pass(Duration::from_millis(100));
+    }
+    let text = world.text(client);
+    let ids = text.lines().filter_map(|line| line.strip_prefix("id: e-"));
+    let ids: Vec<u64> = ids.map(|id| id.parse().expect("a number")).collect();
+    assert!(ids.is_sorted() && ids.last() == Some(&90), "{ids:?}");
+    assert!(
+        ids.len() > 31,
+        "its welcome, 30 events, and heartbeats: {ids:?}"
+    );
+    // None of it is in the history, nor counted by the publisher.
+    world.net.borrow_mut().end(client);
+    world.run_until_idle();
 }
 
 #[test]
