@@ -182,7 +182,7 @@ fn heartbeats_carry_a_position_only_to_sessions_that_have_everything() {
     assert!(world.text(quiet).contains("{\"id\":\"e-61\"}\n"));
 }
 
-// A heartbeat carried the head from before the event that the worker had in its mail and sent first:
+// A heartbeat carried the head from before an event that the worker had in its mail and sent first:
 // a client that came back with it got the event again.
 #[test]
 fn a_heartbeat_is_never_behind_an_event_of_the_same_turn() {
