@@ -4,11 +4,13 @@ import os
 
 import pytest
 
-from faults import descriptors, heads, peers, stops  # noqa: F401 (they register faults)
+from faults import descriptors, endings, heads, memory, peers, readers, stops  # noqa: F401 (they register faults)
 from faults.fault import run
 
 # A debug build on a loaded machine is slower than any limit of `make faults`.
-SLOW = ("connect p99", "slowest", "CPU", "accepting resumes", "resets a second")
+SLOW = ("connect p99", "slowest", "CPU", "accepting resumes", "resets a second", "p99 of healthy readers")
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="a network namespace or a control group needs root")
 
 
 def passes(outcome):
@@ -45,7 +47,29 @@ def test_comings_and_goings_leave_nothing_behind():
     passes(run("comings_and_goings", 0.001, batch=250))
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="a network namespace needs root")
+@needs_root
 def test_peers_that_vanish_are_found():
     flags = ("--user-timeout", "2s", "--heartbeat", "1s")
     passes(run("vanished_peers", 0.003, limit=10.0, flags=flags))
+
+
+def test_readers_that_stop_are_cut_and_those_that_read_again_catch_up():
+    passes(run("stopped_readers", 0.02, rate=500, seconds=2.0, limit=16.0))
+
+
+@pytest.mark.parametrize("listener", ["public", "control"])
+def test_publishers_are_served_while_strangers_have_all_descriptors(listener):
+    passes(run(f"descriptors_exhausted_on_the_{listener}_listener", 0.02, seconds=3.0))
+
+
+# Little memory, so that an attack reaches the bounds.
+SMALL = ("--buffer-bytes", "16MiB", "--history-bytes", "1MiB", "--backlog-bytes", "1MiB", "--slow", "close")
+
+
+@pytest.mark.parametrize("how", ["refused", pytest.param("capped", marks=needs_root)])
+def test_an_attack_where_memory_is_short_costs_nobody_a_session(how):
+    passes(run(f"memory_{how}", 0.01, room=64 << 20, seconds=3.0, flags=SMALL))
+
+
+def test_a_drain_ends_in_time():
+    passes(run("drained", 0.003, limit=20.0, flags=("--drain-timeout", "10s")))

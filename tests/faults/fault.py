@@ -1,10 +1,13 @@
 """What a fault is, and what came of one."""
 
+import concurrent.futures
+import contextlib
 import dataclasses
 import os
 import pathlib
 import platform
 import subprocess
+import threading
 
 FAULTS = {}
 
@@ -45,6 +48,25 @@ def fault(size):
         return function
 
     return register
+
+
+@contextlib.contextmanager
+def beside(work):
+    """Runs `work(going)` in a thread until the block ends and `going()` says no. What it raises fails the block. Yields
+    a function that ends it earlier."""
+    is_over = threading.Event()
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        working = threads.submit(work, lambda: not is_over.is_set())
+
+        def end():
+            is_over.set()
+            working.result()
+
+        try:
+            yield end
+        finally:
+            is_over.set()
+        end()
 
 
 def run(name, scale=1.0, **options):

@@ -66,14 +66,14 @@ def survives(outcome, server, count, seconds, refuse, used, room):
         outcome.figure("logged-in clients lost", count - logged_in.state()["open"], count // 1000)
 
 
-def crowd_of(count, buffer_bytes):
-    return crowded("--buffer-bytes", buffer_bytes, room=count + 2 * (count // 5))
+def crowd_of(count, flags):
+    return crowded(*flags, room=count + 2 * (count // 5))
 
 
 @fault(100_000)
-def memory_refused(outcome, count, room=256 << 20, seconds=30.0, buffer_bytes="64MiB"):
+def memory_refused(outcome, count, room=256 << 20, seconds=30.0, flags=("--buffer-bytes", "64MiB")):
     """The kernel refuses memory (`RLIMIT_DATA`) little beyond what the sessions need."""
-    server = crowd_of(count, buffer_bytes)
+    server = crowd_of(count, flags)
     try:
 
         def refuse(limit):
@@ -89,10 +89,10 @@ def memory_refused(outcome, count, room=256 << 20, seconds=30.0, buffer_bytes="6
 
 
 @fault(100_000)
-def memory_capped(outcome, count, room=256 << 20, seconds=30.0, buffer_bytes="64MiB"):
+def memory_capped(outcome, count, room=256 << 20, seconds=30.0, flags=("--buffer-bytes", "64MiB")):
     """A control group with little more memory than the sessions need, that of the kernel's sockets included."""
     with control_group() as (group, limit):
-        server = crowd_of(count, buffer_bytes)
+        server = crowd_of(count, flags)
         try:
             (group / "cgroup.procs").write_text(str(server.pid))
 

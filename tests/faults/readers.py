@@ -1,29 +1,26 @@
 """Readers that stop reading while events go on."""
 
-import threading
 import time
 
 from harness.http import Sse
 from harness.server import Server
 from harness.wait import until
 
-from .fault import fault
+from .fault import beside, fault
 from .herd import Herd, buffers, percentile, sessions
 
 STREAM = b"GET /events/ticker HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
-class Publisher(threading.Thread):
-    """Publishes the time at a rate, until it is told to stop."""
+class Publisher:
+    """Publishes the time at a rate."""
 
     def __init__(self, server, rate):
-        super().__init__(daemon=True)
-        self.server, self.rate, self.going, self.sent = server, rate, True, 0
-        self.start()
+        self.server, self.rate, self.sent = server, rate, 0
 
-    def run(self):
+    def run(self, going):
         began = time.monotonic()
-        while self.going:
+        while going():
             due = int((time.monotonic() - began) * self.rate) - self.sent
             if due > 0:
                 lines = (b'{"subject":"ticker","data":"%d"}\n' % time.monotonic_ns() for _ in range(due))
@@ -31,10 +28,6 @@ class Publisher(threading.Thread):
                 assert answer.status_code == 200, answer.text
                 self.sent += due
             time.sleep(0.002)
-
-    def stop(self):
-        self.going = False
-        self.join(30)
 
 
 def latencies(server, seconds):
@@ -56,35 +49,34 @@ HEALTHY = 20
 def stopped_readers(outcome, count, rate=1_000, seconds=10.0, limit=12.0, flags=()):
     """Half of them never read again and are cut. The other half read on after half of the time for that, and catch up."""
     server = Server(*flags)
-    publisher = None
+    publisher = Publisher(server, rate)
     try:
         with Herd(server.public, HEALTHY, STREAM):
             until(lambda: sessions(server) == HEALTHY, "logged in", patience=60)
-            publisher = Publisher(server, rate)
-            healthy = latencies(server, seconds)
-            with (
-                Herd(server.public, count // 2, STREAM, reads=False, receive_buffer=4096),
-                Herd(server.public, count - count // 2, STREAM, reads=False, receive_buffer=4096) as back,
-            ):
-                stopped, sent = time.monotonic(), publisher.sent
-                beside = latencies(server, limit / 2)
-                outcome.figure("buffers", *buffers(server), " B")
-                before, after = (percentile(times, 99) * 1000 for times in (healthy, beside))
-                outcome.figure("p99 of healthy readers before", before, unit=" ms")
-                outcome.figure("p99 of healthy readers beside them", after, 2 * before, " ms")
-                back.read(True)
-                began = time.monotonic()
-                left = HEALTHY + count - count // 2
-                until(lambda: sessions(server) <= left, "those that never read are cut", patience=120)
-                outcome.figure("cut after", time.monotonic() - stopped, limit, " s")
-                published = (publisher.sent - sent) / (time.monotonic() - stopped)
-                outcome.figure("events published a second", published)
-                outcome.require(published > 0.9 * rate, f"{published:.0f} events a second were published, and not {rate}")
-                publisher.stop()
-                until(lambda: not server.totals()["sessions_replaying"], "caught up", patience=120)
-                outcome.figure("caught up after", time.monotonic() - began, limit, " s")
-                outcome.figure("those that read again and were cut", left - sessions(server), 0)
+            with beside(publisher.run) as end_publishing:
+                healthy = latencies(server, seconds)
+                with (
+                    Herd(server.public, count // 2, STREAM, reads=False, receive_buffer=4096),
+                    Herd(server.public, count - count // 2, STREAM, reads=False, receive_buffer=4096) as back,
+                ):
+                    stopped, sent = time.monotonic(), publisher.sent
+                    beside_them = latencies(server, limit / 2)
+                    outcome.figure("buffers", *buffers(server), " B")
+                    before, after = (percentile(times, 99) * 1000 for times in (healthy, beside_them))
+                    outcome.figure("p99 of healthy readers before", before, unit=" ms")
+                    outcome.figure("p99 of healthy readers beside them", after, 2 * before, " ms")
+                    back.read(True)
+                    began = time.monotonic()
+                    left = HEALTHY + count - count // 2
+                    until(lambda: sessions(server) <= left, "those that never read are cut", patience=120)
+                    outcome.figure("cut after", time.monotonic() - stopped, limit, " s")
+                    published = (publisher.sent - sent) / (time.monotonic() - stopped)
+                    outcome.figure("events published a second", published)
+                    enough = published > 0.9 * rate
+                    outcome.require(enough, f"{published:.0f} events a second were published, and not {rate}")
+                    end_publishing()
+                    until(lambda: not server.totals()["sessions_replaying"], "caught up", patience=120)
+                    outcome.figure("caught up after", time.monotonic() - began, limit, " s")
+                    outcome.figure("those that read again and were cut", left - sessions(server), 0)
     finally:
-        if publisher:
-            publisher.stop()
         server.stop()
