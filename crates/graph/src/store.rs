@@ -135,10 +135,14 @@ impl Store {
         edges: usize,
         rows: &RowChanges,
     ) -> Result<(), StoreError> {
-        if net.edges.is_empty() && self.sweep.is_none() && rows.is_empty() {
+        let has_work = !net.edges.is_empty() || self.sweep.is_some() || !rows.is_empty();
+        if has_work || self.doubtful.is_some() {
+            // What changes nothing is answered too, and must not be untrue after a crash.
+            self.reopen()?;
+        }
+        if !has_work {
             return Ok(());
         }
-        self.reopen()?;
         self.begin_sweep(edges);
         self.write(net, rows, None).map_err(|error| {
             self.fail();

@@ -38,6 +38,9 @@ enum Happened {
     /// A change was answered with an error of the disk, and one with a full disk.
     ChangeFailed,
     DiskFull,
+    /// An event was answered as not stored; a process whose history's disk had failed has ended.
+    Unstored,
+    EndedWithAGap,
     /// Of a change without an answer, the next process found it, or did not.
     UnansweredKept,
     UnansweredLost,
@@ -48,12 +51,14 @@ enum Happened {
     CameBackToAnother,
 }
 
-const HAPPENED: [Happened; 10] = [
+const HAPPENED: [Happened; 12] = [
     Happened::PowerLost,
     Happened::Killed,
     Happened::KilledInWrite,
     Happened::ChangeFailed,
     Happened::DiskFull,
+    Happened::Unstored,
+    Happened::EndedWithAGap,
     Happened::UnansweredKept,
     Happened::UnansweredLost,
     Happened::Replayed,
@@ -85,8 +90,12 @@ struct Published {
     posted: Posted,
     /// When its request began.
     begun: u64,
+    /// Second of the history at that time; `None` if there is a gap behind it.
+    second: Option<u32>,
     /// It has a receipt, or will have none: whom it was for is no more looked at.
     is_settled: bool,
+    /// Its receipt says that the history has it on disk.
+    is_on_disk: bool,
 }
 
 pub(super) struct Life {
@@ -104,6 +113,8 @@ pub(super) struct Life {
     attendance: Attendance,
     /// Time of the history, in seconds.
     seconds: u32,
+    /// The disk of the history has failed this process, or may have.
+    has_log_failed: bool,
     happened: [u64; HAPPENED.len()],
     /// A number for all answers so far.
     answers: u64,
@@ -140,6 +151,7 @@ impl Life {
             clients: Vec::new(),
             attendance: Attendance::default(),
             seconds: 0,
+            has_log_failed: false,
             happened: [0; HAPPENED.len()],
             answers: 0,
             trace,

@@ -11,7 +11,7 @@ use super::crash::{World, changes, edges, empty_file, filled_file};
 use crate::sim::Faults;
 use crate::store::disk::Disk;
 use crate::writer::Writer;
-use crate::{Change, RowChanges};
+use crate::{Change, Id, RowChanges};
 
 // No other test would notice a sync that does nothing.
 #[test]
@@ -106,6 +106,37 @@ fn a_failed_sync_fails_only_its_commit_and_later_ones_survive_a_power_loss() {
             assert_eq!(after.model, world.model, "commit {commit}, sync {offset}");
             let after = World::open(world.disk.after_kill());
             assert_eq!(after.model, world.model, "commit {commit}, sync {offset}");
+        }
+    }
+}
+
+// It was answered while the failed commit could still be in the file: the subscription that had
+// been refused, and that was not there by the second answer, was there after a crash.
+#[test]
+fn a_change_without_effect_is_true_after_a_failed_commit() {
+    let (subscriber, subject) = (
+        Id::integer(1).expect("an id"),
+        Id::integer(2).expect("an id"),
+    );
+    let add = Change::Subscribe {
+        subscriber: subscriber.clone(),
+        subject: subject.clone(),
+    };
+    let remove = Change::Unsubscribe {
+        subscriber,
+        subject,
+    };
+    for offset in 1..=2 {
+        let mut world = World::open(empty_file());
+        world.disk.set(Faults {
+            sync_failed_at: Some(world.disk.syncs() + offset),
+            ..Faults::default()
+        });
+        assert!(!world.commit(std::slice::from_ref(&add)));
+        assert!(world.commit(std::slice::from_ref(&remove)));
+        assert!(world.model.is_empty());
+        for left in [world.disk.after_power_loss(), world.disk.after_kill()] {
+            assert_eq!(World::open(left).model, world.model, "sync {offset}");
         }
     }
 }

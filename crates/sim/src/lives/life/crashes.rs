@@ -1,11 +1,12 @@
 //! What goes wrong with the disk and the process.
 
+use eventlog::SyncPolicy;
 use graph::sim::{Faults, SimDisk};
 use server::sim::Dice;
 
 use super::presence::Attendance;
 use super::{Happened, Life, NAMES, all_edges, epoch, id};
-use crate::lives::process::{Process, Storage};
+use crate::lives::process::{AGE_SECONDS, Process, Storage};
 
 impl Life {
     /// The disk begins to fail, or is well again.
@@ -42,10 +43,29 @@ impl Life {
         if let Some((log, _)) = &self.storage.log
             && dice.roll(3) == 0
         {
-            let dies_at = Some(log.operations() + soon);
-            let faults = eventlog::sim::Faults::default();
-            log.set(eventlog::sim::Faults { dies_at, ..faults });
-            self.note(|| format!("the disk of the history: it dies at {dies_at:?}"));
+            let well = eventlog::sim::Faults::default();
+            let soon = Some(log.operations() + soon);
+            let faults = match dice.roll(6) {
+                0..=2 => eventlog::sim::Faults {
+                    dies_at: soon,
+                    ..well
+                },
+                3 => eventlog::sim::Faults {
+                    fails_at: soon,
+                    ..well
+                },
+                4 => eventlog::sim::Faults {
+                    room: Some(dice.roll(4000)),
+                    ..well
+                },
+                _ => eventlog::sim::Faults {
+                    all_fail: true,
+                    ..well
+                },
+            };
+            log.set(faults);
+            self.has_log_failed |= faults.dies_at.is_none();
+            self.note(|| format!("the disk of the history: {faults:?}"));
         }
     }
 
@@ -118,14 +138,46 @@ impl Life {
         self.attendance = Attendance::default();
         let name = epoch(self.runs);
         self.runs += 1;
+        let has_power_failed = storage.boots != self.storage.boots;
         self.storage = storage;
         self.process = Process::start(&self.storage, &name);
         let router = self.process.server.handle().router();
         router.tick(self.seconds);
         let head = router.head().unwrap_or_default();
+        self.judge_history(has_power_failed);
         self.forget_process();
         self.find_edges(head);
         self.connect_publishers();
+    }
+
+    /// Checks that the history has what receipts have told to be stored. Events that were not leave
+    /// a gap, and what is before it may be gone for clients.
+    fn judge_history(&mut self, has_power_failed: bool) {
+        let has_failed = std::mem::take(&mut self.has_log_failed);
+        if has_failed {
+            self.happens(Happened::EndedWithAGap);
+        }
+        if has_failed || self.process.is_lossy {
+            self.published.iter_mut().for_each(|it| it.second = None);
+        }
+        let Some((_, sync)) = &self.storage.log else {
+            return;
+        };
+        if self.process.is_lossy {
+            let may_lose = has_power_failed && !matches!(sync, SyncPolicy::Receipt);
+            assert!(may_lose || has_failed, "events with receipts may be lost");
+            return;
+        }
+        let left = self.process.server.left();
+        for published in self.published.iter().filter(|it| it.is_on_disk) {
+            let is_due = |second| self.seconds < second + AGE_SECONDS;
+            assert!(
+                !published.second.is_some_and(is_due) || left < published.posted.position,
+                "{}, stored at {}, has left the history, as all up to {left}",
+                published.text,
+                published.posted.position
+            );
+        }
     }
 
     /// Notes what clients and events have to do with the next process.
@@ -138,12 +190,7 @@ impl Life {
             return;
         }
         let is_lossy = self.process.is_lossy;
-        let may_lose = self.storage.boots > 0;
-        assert!(
-            !is_lossy || may_lose,
-            "events with receipts are lost by a kill"
-        );
-        let stored = self.published.iter().filter(|it| it.posted.position > 0);
+        let stored = self.published.iter().filter(|it| it.is_on_disk);
         let stored = stored
             .map(|it| it.posted.position)
             .max()
@@ -152,7 +199,7 @@ impl Life {
             let posted = &mut published.posted;
             // What is read again goes to those who follow now: since when is not stored.
             posted.readers = NAMES.into();
-            posted.is_stored &= posted.position > 0 && !is_lossy;
+            posted.is_stored &= published.is_on_disk && !is_lossy;
             published.is_settled = true;
         }
         let acknowledged = if is_lossy { 0 } else { stored };

@@ -100,7 +100,9 @@ impl Life {
                 is_stored: true,
             },
             begun: self.clock,
+            second: Some(self.seconds),
             is_settled: false,
+            is_on_disk: false,
         });
     }
 
@@ -245,7 +247,7 @@ impl Life {
             _ => panic!("a change is answered {answer:?}"),
         }
         let count = |field: &str| answer.body[field].as_u64().unwrap_or(0);
-        if done && count("added") + count("removed") > 0 {
+        if done && count("added") + count("removed") + count("unchanged") > 0 {
             self.edges.settle(begun);
         }
         let head = self.process.server.handle().router().head();
@@ -300,14 +302,17 @@ impl Life {
             posted,
             begun,
             is_settled,
+            is_on_disk,
+            ..
         } = &mut self.published[number];
         let count = |field: &str| answer.body[field].as_u64().expect("a count");
-        let unstored = &answer.body["unstored"];
+        let is_unstored = !answer.body["unstored"].is_null();
         assert!(
-            unstored.is_null(),
+            self.has_log_failed || !is_unstored,
             "{text}: the disk of the history does not fail"
         );
         posted.position = position;
+        *is_on_disk = !is_unstored;
         posted.readers = possible.clone();
         *is_settled = true;
         let is_for = |client: &super::Client, ids: &BTreeSet<_>| !client.ids.is_disjoint(ids);
@@ -368,6 +373,9 @@ impl Life {
         }
         if queued > 0 {
             self.happens(Happened::Queued);
+        }
+        if is_unstored {
+            self.happens(Happened::Unstored);
         }
     }
 
