@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from harness.disk import FailingDisk
 from harness.node import Browser
 from harness.ports import Port
 from harness.program import BINARY
@@ -120,3 +121,14 @@ def small_disk(tmp_path):
         pytest.skip("only root may mount a tmpfs")
     yield place
     subprocess.run(["umount", "--lazy", place], check=True)
+
+
+@pytest.fixture
+def failing_disk(tmp_path):
+    """A disk that can be made to fail, if we may make one."""
+    try:
+        disk = FailingDisk(tmp_path)
+    except OSError as error:
+        pytest.skip(f"only root may mount a file: {error}")
+    yield disk
+    disk.close()

@@ -270,3 +270,24 @@ def test_a_full_disk_stops_no_event_and_is_told(start, small_disk):
     assert resets and resets[0]["reason"] == "expired", "a client from before the gap learns of it"
     events, resets = events_of(server, "rj", last, 1)
     assert [data for _, data in events] == ["new"] and not resets
+
+
+def test_an_event_with_a_receipt_is_on_the_disk_after_syncs_have_failed(start, failing_disk):
+    flags = history(failing_disk.path / "history", "--history-sync", "receipt")
+    server = start(*flags)
+    first = server.publish("rj", "first")["id"]
+    for _ in range(2):
+        failing_disk.fail()
+        until(lambda: "unstored" in server.publish("rj", "x" * 60_000), "events are not stored", pause=0)
+        failing_disk.heal()
+        until(lambda: "unstored" not in server.publish("rj", "again"), "events are stored again", patience=6)
+    last = server.publish("rj", "last")["id"]
+    assert "unstored" not in server.publish("rj", "after the last")
+    server.kill()
+    failing_disk.read_again()
+    server = start(*flags)
+    events, resets = events_of(server, "rj", last, 1)
+    assert [data for _, data in events] == ["after the last"] and not resets
+    server.publish("rj", "new")
+    _, resets = events_of(server, "rj", first, 9, patience=2)
+    assert resets and resets[0]["reason"] == "expired", "a client from before the gap learns of it"

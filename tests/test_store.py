@@ -9,7 +9,13 @@ FREE = ("--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")
 
 
 def subscribers(server, subject):
-    return server.api.get(f"/v1/subscribers/{subject}").json()["subscribers"]
+    found, after = [], None
+    while True:
+        answer = server.api.get(f"/v1/subscribers/{subject}", params={"after": after} if after else {}).json()
+        found += answer["subscribers"]
+        after = answer["next"]
+        if after is None:
+            return found
 
 
 def test_what_was_answered_survives_a_kill(start, tmp_path):
@@ -88,3 +94,46 @@ def test_a_full_disk_refuses_changes_until_there_is_room(start, small_disk):
     server.kill()
     server = start("--data", data)
     assert set(subscribers(server, "rj")) == kept
+
+
+# After a failed sync the kernel takes the pages for clean: they can be read, and are never written. ext4 does not even write
+# what is written to them later.
+def test_what_is_answered_after_syncs_have_failed_is_on_the_disk(start, failing_disk):
+    data = failing_disk.path / "data"
+    server = start("--data", data)
+    # Each needs new blocks of the disk soon.
+    subjects = "".join(f"{'x' * 40}-{{0}}-{n}\n" for n in range(500))
+    kept, refused = [], []
+
+    def change():
+        number = len(kept) + len(refused)
+        answer = server.api.put(f"/v1/subscriptions/{number}", content=subjects.format(number))
+        (kept if answer.is_success else refused).append(number)
+        assert answer.status_code in (200, 500, 507), answer.text
+        return answer.is_success
+
+    def check():
+        for numbers, expected in ((kept, 500), (refused, 0)):
+            for number in numbers:
+                assert server.api.get(f"/v1/subscriptions/{number}").json()["total"] == expected, number
+
+    assert change()
+    for kills in (False, True, False):
+        failing_disk.fail()
+        until(lambda: not change(), "changes are refused", pause=0)
+        assert [change(), change()] == [False, False]
+        check()
+        if kills:
+            # The next process cannot know what the kernel has not written.
+            server.kill()
+            failing_disk.heal()
+            server = start("--data", data)
+        else:
+            failing_disk.heal()
+        until(change, "changes are taken again", patience=5)
+        assert change()
+    check()
+    server.kill()
+    failing_disk.read_again()
+    server = start("--data", data)
+    check()

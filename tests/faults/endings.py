@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -97,7 +98,8 @@ def killed_under_writes(outcome, rounds):
     nothing else."""
     for test in ("test_durable.py", "test_history_durable.py", "test_store.py"):
         environment = {**os.environ, "KILL_ROUNDS": str(rounds)}
-        command = [sys.executable, "-m", "pytest", test, "-q", "--timeout", "3600"]
+        command = [sys.executable, "-m", "pytest", test, "--timeout", "3600"]
         run = subprocess.run(command, cwd=TESTS, env=environment, capture_output=True, text=True)
         outcome.require(run.returncode == 0, f"{test}: {run.stdout[-1000:]}")
-        outcome.figures.append(f"{test}: {rounds} rounds: {run.stdout.strip().splitlines()[-1]}")
+        passed = re.search(r"\d+ (?:passed|failed).*", run.stdout)
+        outcome.figures.append(f"{test}: {rounds} rounds: {passed and passed[0]}")

@@ -73,7 +73,7 @@ impl fmt::Display for Health {
             Self::Failed(error) => write!(
                 f,
                 "the history directory cannot be written: {error}; events are kept in memory only, \
-                 and receipts say \"stored\": false, until the disk works again"
+                 and receipts say \"unstored\", until the disk works again"
             ),
             Self::Recovered => f.write_str(
                 "the history directory can be written again; after a restart, clients that missed \

@@ -25,8 +25,9 @@ const SEGMENTS_MAX: usize = if cfg!(test) { 64 } else { 4096 };
 /// Time before a failed disk is tried again; it doubles with each failure that follows soon.
 const RETRY_DELAY_MIN: Duration = Duration::from_secs(1);
 
-/// Longest time before a failed disk is tried again.
+/// Longest time before a failed disk is tried again, and a full one: somebody is about to make room.
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(64);
+const FULL_RETRY_DELAY_MAX: Duration = Duration::from_secs(4);
 
 /// Time without a failure after which the next one counts as the first.
 const RETRY_FORGET: Duration = Duration::from_secs(600);
@@ -138,7 +139,7 @@ impl<D: Disk> Work<D> {
         if let Err(error) = work.create(after, from, boundary) {
             work.state.has_failed = true;
             work.state.write(&work.disk)?;
-            work.note_failure(&Health::Failed(error));
+            work.note_failure(error);
             return Ok(work);
         }
         work.state.write(&work.disk)?;
@@ -328,15 +329,18 @@ impl<D: Disk> Work<D> {
         self.state.has_failed = true;
         // If this fails too, it is tried again with the disk.
         let _ = self.state.write(&self.disk);
-        self.note_failure(&Health::Failed(error));
+        self.note_failure(error);
     }
 
-    fn note_failure(&mut self, health: &Health) {
+    fn note_failure(&mut self, error: io::Error) {
         let now = (self.clock)();
         let Failure { last, delay, .. } = self.failure;
         let is_first = last.is_none_or(|last| now.saturating_sub(last) > RETRY_FORGET);
         let delay = match is_first {
             true => RETRY_DELAY_MIN,
+            false if error.kind() == io::ErrorKind::StorageFull => {
+                (2 * delay).min(FULL_RETRY_DELAY_MAX)
+            }
             false => (2 * delay).min(RETRY_DELAY_MAX),
         };
         self.failure = Failure {
@@ -347,7 +351,7 @@ impl<D: Disk> Work<D> {
         add(&self.counters.failures, 1);
         self.count_files();
         if !self.counters.has_failed.swap(true, Ordering::Relaxed) {
-            (self.report)(health);
+            (self.report)(&Health::Failed(error));
         }
     }
 
@@ -359,7 +363,7 @@ impl<D: Disk> Work<D> {
             .write(&self.disk)
             .and_then(|()| self.create(after, self.dropped, Boundary::Lost));
         if let Err(error) = created {
-            return self.note_failure(&Health::Failed(error));
+            return self.note_failure(error);
         }
         self.state.has_failed = false;
         if self.state.write(&self.disk).is_err() {
@@ -401,7 +405,7 @@ impl<D: Disk> Work<D> {
         self.close();
         self.state.ended = Some(self.dropped);
         if let Err(error) = self.state.write(&self.disk) {
-            self.note_failure(&Health::Failed(error));
+            self.note_failure(error);
         }
     }
 

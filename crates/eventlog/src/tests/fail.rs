@@ -88,6 +88,22 @@ fn a_disk_that_fails_for_long_is_tried_less_and_less_often_and_used_again() {
     world.restart(End::PowerLoss(1)).expect("the disk works");
 }
 
+// It could take a minute after an hour without room.
+#[test]
+fn a_disk_that_was_full_for_long_is_used_within_five_seconds_of_room() {
+    let mut world = World::new(INTERVAL);
+    let mut seed = 7;
+    world.disk.set(Faults {
+        room: Some(9_000),
+        ..Faults::default()
+    });
+    play(&mut world, &mut seed, 2000);
+    assert!(world.stats().has_failed);
+    world.disk.set(Faults::default());
+    play(&mut world, &mut seed, 100);
+    assert!(!world.stats().has_failed, "five seconds later");
+}
+
 #[test]
 fn too_many_events_for_the_disk_are_kept_in_memory_and_later_readers_learn_of_the_gap() {
     let mut world = World::new(INTERVAL);

@@ -1,9 +1,11 @@
 //! A disk in memory that loses power, tears writes and fails as it is told.
 //!
 //! A write is seen at once and kept from the next sync on. A sync that fails leaves what it should
-//! have written as it was, and no later sync writes it, as on Linux.
+//! have written as it was, and no later sync writes it, as on Linux. Nor is what is written to the
+//! same place later, until the file is forgotten: on ext4 it may be lost.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -25,8 +27,8 @@ struct State {
     kept: Vec<u8>,
     /// Operations since the last sync, in order.
     since: Vec<Done>,
-    /// What syncs that failed should have written.
-    unwritten: Vec<Done>,
+    /// Where syncs have failed: nothing is kept until the file is forgotten.
+    poisoned: Vec<Range<usize>>,
     syncs: u64,
     writes: u64,
     faults: Faults,
@@ -44,6 +46,7 @@ struct AtKill {
     seen: Vec<u8>,
     kept: Vec<u8>,
     since: Vec<Done>,
+    poisoned: Vec<Range<usize>>,
 }
 
 #[derive(Debug, Clone)]
@@ -131,8 +134,7 @@ impl SimDisk {
     }
 
     /// The disk as the next process finds it when this one is killed now, or was: what no sync has
-    /// written yet can still be lost with the power. What a failed sync has left unwritten will be
-    /// written: a process that is new cannot know of it.
+    /// written yet can still be lost with the power.
     pub fn left_by_killed(&self) -> Arc<Self> {
         let mut state = self.0.lock();
         let left = state.at_kill.take().unwrap_or_else(|| state.now());
@@ -140,6 +142,7 @@ impl SimDisk {
             seen: left.seen,
             kept: left.kept,
             since: left.since,
+            poisoned: left.poisoned,
             ..State::default()
         })))
     }
@@ -150,7 +153,21 @@ impl State {
         AtKill {
             seen: self.seen.clone(),
             kept: self.kept.clone(),
-            since: [&*self.unwritten, &*self.since].concat(),
+            since: self.since.clone(),
+            poisoned: self.poisoned.clone(),
+        }
+    }
+
+    /// Changes what is kept, except where that is poisoned.
+    fn keep(&mut self, change: impl FnOnce(&mut Vec<u8>)) {
+        let before = self.kept.clone();
+        change(&mut self.kept);
+        for place in &self.poisoned {
+            for at in place.clone() {
+                if let Some(byte) = self.kept.get_mut(at) {
+                    *byte = before.get(at).copied().unwrap_or(0);
+                }
+            }
         }
     }
 
@@ -218,7 +235,8 @@ impl Disk for SimDisk {
             let since = std::mem::take(&mut state.since).into_iter();
             let (unwritten, lengths): (Vec<_>, _) =
                 since.partition(|done| matches!(done, Done::Write(..)));
-            state.unwritten.extend(unwritten);
+            let places = unwritten.iter().filter_map(Done::place);
+            state.poisoned.extend(places);
             state.since = lengths;
             return Err(io::Error::other("the medium failed"));
         }
@@ -229,15 +247,21 @@ impl Disk for SimDisk {
         if state.faults.power_lost_at == Some(state.syncs) {
             state.frozen = true;
             if let Some(seed) = state.faults.torn_by {
-                tear(&mut state.kept, &since, seed);
+                state.keep(|kept| tear(kept, &since, seed));
             }
             return Ok(());
         }
-        state.unwritten.clear();
-        for done in &since {
-            apply(&mut state.kept, done);
-        }
+        state.keep(|kept| since.iter().for_each(|done| apply(kept, done)));
         Ok(())
+    }
+
+    fn forget_cached(&self) {
+        let state = &mut *self.0.lock();
+        state.poisoned.clear();
+        state.seen.clone_from(&state.kept);
+        for done in &state.since {
+            apply(&mut state.seen, done);
+        }
     }
 
     fn has_room(&self, bytes: u64) -> io::Result<()> {
@@ -247,6 +271,15 @@ impl Disk for SimDisk {
                 Err(io::ErrorKind::StorageFull.into())
             }
             _ => Ok(()),
+        }
+    }
+}
+
+impl Done {
+    fn place(&self) -> Option<Range<usize>> {
+        match self {
+            Self::SetLen(_) => None,
+            Self::Write(offset, data) => Some(*offset as usize..*offset as usize + data.len()),
         }
     }
 }

@@ -1,5 +1,5 @@
 //! The disk under redb: the few operations that it needs of a file, so that a test can use a
-//! failing one instead, and the recovery after a failed sync.
+//! failing one instead.
 //!
 //! Must never report data as durable that an earlier sync failed to write.
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use redb::StorageBackend;
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate};
 use rustix::io::Errno;
 
 use super::error::StoreError;
@@ -31,6 +31,8 @@ pub(crate) trait Disk: Debug + Send + Sync + 'static {
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()>;
     /// Returns when all written data will survive a power loss.
     fn sync(&self) -> io::Result<()>;
+    /// Forgets what memory has of the file and takes for written.
+    fn forget_cached(&self);
     /// Succeeds if the file system has room for another `bytes` bytes.
     fn has_room(&self, bytes: u64) -> io::Result<()>;
 }
@@ -56,6 +58,11 @@ impl Disk for File {
         self.sync_data()
     }
 
+    fn forget_cached(&self) {
+        // A hint: where it is not taken, there is no cache.
+        let _ = fadvise(self, 0, None, Advice::DontNeed);
+    }
+
     /// Allocates space behind the end of the file and frees it again.
     fn has_room(&self, bytes: u64) -> io::Result<()> {
         let len = Disk::len(self)?;
@@ -68,28 +75,17 @@ impl Disk for File {
     }
 }
 
-/// A disk, the ranges written since the last sync, and the last error. Lives as long as the graph,
-/// longer than each database on it.
+/// A disk, and its last error. Lives as long as the graph, longer than each database on it.
 #[derive(Debug)]
 pub(crate) struct Tracked {
     disk: Arc<dyn Disk>,
-    unsynced: Mutex<Unsynced>,
     last_error: Mutex<Option<StoreError>>,
-}
-
-#[derive(Debug, Default)]
-struct Unsynced {
-    /// Offset and length of each write since the last successful sync.
-    ranges: Vec<(u64, usize)>,
-    /// Whether a sync has failed since then.
-    failed: bool,
 }
 
 impl Tracked {
     pub(crate) fn new(disk: Arc<dyn Disk>) -> Self {
         Self {
             disk,
-            unsynced: Mutex::default(),
             last_error: Mutex::default(),
         }
     }
@@ -106,26 +102,14 @@ impl Tracked {
         room.map_err(|error| StoreError::of_io(&error))
     }
 
-    /// Syncs the disk. After a failed sync Linux marks the pages that it could not write as clean:
-    /// reads return them from memory, but they are not on disk and no later sync writes them. So
-    /// they are written again first.
-    fn sync(&self) -> io::Result<()> {
-        let mut unsynced = self.unsynced.lock();
-        if unsynced.failed {
-            let len = self.disk.len()?;
-            for &(offset, size) in &unsynced.ranges {
-                let size = len.saturating_sub(offset).min(size as u64) as usize;
-                let mut bytes = vec![0; size];
-                self.disk.read(offset, &mut bytes)?;
-                self.disk.write(offset, &bytes)?;
-            }
-        }
-        let synced = self.disk.sync();
-        unsynced.failed |= synced.is_err();
-        if synced.is_ok() {
-            *unsynced = Unsynced::default();
-        }
-        synced
+    /// Lets the next reads show what is on the disk, and not what a failed sync should have written.
+    ///
+    /// Linux marks the pages that it could not write as clean: reads return them from memory, but
+    /// they are not on disk, and no later sync writes them. Nor does it help to write to them: ext4
+    /// reserves blocks which count as empty until the first write to them is done, and takes the
+    /// failed one for it, so that the blocks are read as zeros when the page is gone from memory.
+    pub(super) fn forget_cached(&self) {
+        self.disk.forget_cached();
     }
 
     fn record_error<T>(&self, result: io::Result<T>) -> io::Result<T> {
@@ -151,12 +135,10 @@ impl StorageBackend for Backend {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.0.record_error(self.0.sync())
+        self.0.record_error(self.0.disk.sync())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let range = (offset, data.len());
-        self.0.unsynced.lock().ranges.push(range);
         self.0.record_error(self.0.disk.write(offset, data))
     }
 }

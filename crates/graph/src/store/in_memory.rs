@@ -57,6 +57,8 @@ impl Disk for MemoryFile {
         Ok(())
     }
 
+    fn forget_cached(&self) {}
+
     fn has_room(&self, _: u64) -> io::Result<()> {
         Ok(())
     }

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use redb::{
-    Builder, Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition,
-    TableError, WriteTransaction,
+    Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable,
+    RepairSession, TableDefinition, TableError, WriteTransaction,
 };
 
 use super::disk::{Backend, Tracked};
@@ -63,12 +63,25 @@ pub(super) const fn table(direction: Direction) -> BlockTable {
 /// Without that check redb may panic when it reads a damaged page. It takes some tenths of a second
 /// for a hundred megabytes, and a repair after a crash does the same work anyway.
 pub(super) fn open(disk: &Arc<Tracked>) -> Result<Database, Refusal> {
-    let backend = Backend(Arc::clone(disk));
-    check_magic(&backend)?;
-    let database = Builder::new()
-        .set_cache_size(CACHE_BYTES)
-        .set_check_integrity_on_open(true)
-        .create_with_backend(backend)?;
+    check_magic(&Backend(Arc::clone(disk)))?;
+    let builder = || {
+        let mut builder = Builder::new();
+        builder
+            .set_cache_size(CACHE_BYTES)
+            .set_check_integrity_on_open(true);
+        builder
+    };
+    let opened = builder()
+        .set_repair_callback(RepairSession::abort)
+        .create_with_backend(Backend(Arc::clone(disk)));
+    let database = match opened {
+        Err(DatabaseError::RepairAborted) => {
+            // It was not closed. This process or the one before may have failed to sync it.
+            disk.forget_cached();
+            builder().create_with_backend(Backend(Arc::clone(disk)))?
+        }
+        opened => opened?,
+    };
     check_format(&database.begin_read()?)?;
     Ok(database)
 }

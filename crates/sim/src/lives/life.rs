@@ -96,6 +96,8 @@ struct Published {
     is_settled: bool,
     /// Its receipt says that the history has it on disk.
     is_on_disk: bool,
+    /// Number of the process that was asked.
+    run: usize,
 }
 
 pub(super) struct Life {

@@ -62,6 +62,8 @@ fn an_unproven_peer_with_the_name_of_a_dialed_node_has_no_effect() {
             let early = sim.accept_peer().unwrap();
             sim.receive(early, &stranger.name_6());
             sim.run_until_idle();
+            let found = sim.node.connections.find(PEER.name);
+            assert_ne!(found, Some(early), "by the name alone");
             let (ours, _) = sim.calls.pop().unwrap();
             assert!(sim.complete_dial(ours, 6));
             let late = sim.accept_peer().unwrap();

@@ -49,6 +49,10 @@ impl Disk for Counted {
         Disk::sync(&self.0)
     }
 
+    fn forget_cached(&self) {
+        self.0.forget_cached();
+    }
+
     fn has_room(&self, bytes: u64) -> io::Result<()> {
         self.0.has_room(bytes)
     }

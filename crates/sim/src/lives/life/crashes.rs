@@ -169,6 +169,19 @@ impl Life {
             return;
         }
         let left = self.process.server.left();
+        let ended = self.runs - 2;
+        let of_ended = || self.published.iter().filter(|it| it.run == ended);
+        let stored = of_ended().filter(|it| it.is_on_disk);
+        let last_stored = stored.map(|it| it.posted.position).max().unwrap_or(0);
+        for published in of_ended().filter(|it| it.posted.position > 0 && !it.is_on_disk) {
+            // A later one is on disk, and so is the gap before it.
+            assert!(
+                last_stored < published.posted.position || published.posted.position <= left,
+                "{}, not stored at {}, has left no gap: all up to {left} have left",
+                published.text,
+                published.posted.position
+            );
+        }
         for published in self.published.iter().filter(|it| it.is_on_disk) {
             let is_due = |second| self.seconds < second + AGE_SECONDS;
             assert!(

@@ -103,6 +103,7 @@ impl Life {
             second: Some(self.seconds),
             is_settled: false,
             is_on_disk: false,
+            run: self.runs - 1,
         });
     }
 
