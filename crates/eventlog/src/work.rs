@@ -25,7 +25,7 @@ const SEGMENTS_MAX: usize = if cfg!(test) { 64 } else { 4096 };
 /// Time before a failed disk is tried again; it doubles with each failure that follows soon.
 const RETRY_DELAY_MIN: Duration = Duration::from_secs(1);
 
-/// Longest time before a failed disk is tried again, and a full one: somebody is about to make room.
+/// Longest time before a failed disk is tried again, and a full one, for which somebody makes room.
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(64);
 const FULL_RETRY_DELAY_MAX: Duration = Duration::from_secs(4);
 

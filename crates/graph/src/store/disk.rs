@@ -102,7 +102,7 @@ impl Tracked {
         room.map_err(|error| StoreError::of_io(&error))
     }
 
-    /// Lets the next reads show what is on the disk, and not what a failed sync should have written.
+    /// Lets the next reads show what is on the disk, not what a failed sync should have written.
     ///
     /// Linux marks the pages that it could not write as clean: reads return them from memory, but
     /// they are not on disk, and no later sync writes them. Nor does it help to write to them: ext4
