@@ -1,6 +1,6 @@
-//! The segment that is written.
+//! The segment being written.
 //!
-//! Must never change what it has written, nor be written to again after a failure.
+//! Must never overwrite anything, nor write to a segment again after a failure.
 
 use std::io;
 use std::time::Duration;
@@ -9,24 +9,24 @@ use crate::disk::{Disk, DiskFile};
 use crate::record::{self, SYNCED_BYTES};
 use crate::segment::{self, HEADER_BYTES, Header};
 
-/// Segment that is written.
+/// Segment being written.
 pub(crate) struct Active<F> {
     pub(crate) file: F,
     pub(crate) number: u64,
     pub(crate) salt: u32,
     pub(crate) offset: u64,
-    /// Position that the log has reached.
+    /// Last position in the log.
     pub(crate) end: u64,
-    /// Position up to which the disk has everything.
+    /// Position up to which everything is synced.
     pub(crate) synced: u64,
-    /// Position of the last synced mark.
+    /// Position in the last synced mark.
     pub(crate) marked: u64,
-    /// Time of the first write that is not synced.
+    /// Time of the first write since the last sync.
     pub(crate) unsynced_since: Option<Duration>,
 }
 
 impl<F: DiskFile> Active<F> {
-    /// Makes a segment durable that has only its header. `room` is reserved for it on the disk.
+    /// Creates a segment that has only its header, and syncs it. Reserves `room` bytes on the disk.
     pub(crate) fn create<D: Disk<File = F>>(
         disk: &D,
         header: &Header,
@@ -57,13 +57,13 @@ impl<F: DiskFile> Active<F> {
         })
     }
 
-    /// Returns whether a record of so many bytes belongs into the next segment.
+    /// Returns whether a record of this size belongs in the next segment.
     pub(crate) const fn is_full(&self, record_bytes: usize, segment_bytes: u64) -> bool {
         let is_empty = self.offset == HEADER_BYTES as u64;
         !is_empty && self.offset + record_bytes as u64 > segment_bytes
     }
 
-    /// Returns a mark of what is on disk, if it is news.
+    /// Returns a synced mark, unless the last one says the same.
     pub(crate) fn take_mark(&mut self) -> Option<Vec<u8>> {
         if self.marked == self.synced {
             return None;
@@ -74,7 +74,8 @@ impl<F: DiskFile> Active<F> {
         Some(mark)
     }
 
-    /// Appends as many records as the segment has room for, at least one. Returns their bytes.
+    /// Appends as many records as the segment has room for, at least one. Returns their size, in
+    /// bytes.
     pub(crate) fn write(&mut self, records: &mut [u8], segment_bytes: u64) -> io::Result<usize> {
         let (mut written, mut end) = (0, self.end);
         while let Some(size) = record::size(&records[written..]) {

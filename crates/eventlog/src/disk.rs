@@ -1,5 +1,5 @@
-//! The disk: the few operations that the log needs of it, so that a test can put a failing one in
-//! its place.
+//! The disk: the few operations that the log needs of it, so that a test can use a failing one
+//! instead.
 //!
 //! Must never follow a symbolic link, nor make a file that other users can read.
 
@@ -11,40 +11,40 @@ use std::path::PathBuf;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
-/// Directory of files. Calls come from one thread at a time.
+/// Directory of files. Called by one thread at a time.
 pub(crate) trait Disk: Send + 'static {
-    /// File that is open for writing.
+    /// File open for writing.
     type File: DiskFile;
 
     /// Returns the names of all files.
     fn list(&self) -> io::Result<Vec<String>>;
     /// Reads a whole file.
     fn read(&self, name: &str) -> io::Result<Vec<u8>>;
-    /// Creates a file where nothing is.
+    /// Creates a file, which must not exist.
     fn create(&self, name: &str) -> io::Result<Self::File>;
     /// Opens an existing file.
     fn open(&self, name: &str) -> io::Result<Self::File>;
-    /// Gives a file another name, in place of the file that has it.
+    /// Renames a file, and replaces the file that has the new name.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, name: &str) -> io::Result<()>;
-    /// Returns when files that were created, renamed or removed will be so after a loss of power.
+    /// Returns when all creations, renames and removals will survive a loss of power.
     fn sync(&self) -> io::Result<()>;
 }
 
-/// File that is open for writing.
+/// File open for writing.
 pub(crate) trait DiskFile: Send {
     /// Writes `bytes` from `offset` on.
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
-    /// Reserves room for so many bytes, without making the file longer.
+    /// Reserves room for this number of bytes, without making the file longer.
     fn reserve(&self, bytes: u64) -> io::Result<()>;
-    /// Cuts the file, and gives back what was reserved behind its end.
+    /// Truncates the file, and frees what was reserved behind its end.
     fn set_len(&self, len: u64) -> io::Result<()>;
-    /// Returns when all that was written will survive a loss of power.
+    /// Returns when everything written will survive a loss of power.
     fn sync(&self) -> io::Result<()>;
 }
 
-/// Directory of the system.
+/// Directory in the file system.
 #[derive(Debug)]
 pub(crate) struct Directory(pub(crate) PathBuf);
 
@@ -94,7 +94,7 @@ impl DiskFile for File {
 
     fn reserve(&self, bytes: u64) -> io::Result<()> {
         match fallocate(self, FallocateFlags::KEEP_SIZE, 0, bytes) {
-            // The file system cannot say; writing will.
+            // The file system cannot reserve; the write will show.
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
             Err(error) => Err(error.into()),
         }

@@ -1,9 +1,8 @@
 //! Event log: the history on disk, as an append-only log in segments.
 //!
-//! Owns the files and the thread that writes them; docs/HISTORY.md draws their format. A publisher
-//! only copies its event into memory. Must never let a publisher wait for the disk before its event
-//! is on its way, call an event stored that would not be there after a restart, or give a position
-//! out twice.
+//! Owns the files and the thread that writes them; docs/HISTORY.md shows their format. A publisher
+//! only copies its event into memory. Must never hold up the delivery of an event for the disk,
+//! report an event as stored that would not be there after a restart, or give out a position twice.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -12,21 +11,21 @@
 mod settings;
 /// Records: events and marks as bytes.
 mod record;
-/// Events on their way to the log's thread.
+/// Queue of events for the log's thread.
 mod queue;
 /// Segments: files of records.
 mod segment;
 /// The state file: epoch, reserved positions, and how the last run ended.
 mod state;
-/// The disk: the few operations that the log needs of it.
+/// The disk: the few operations that the log needs.
 mod disk;
-/// The segment that is written.
+/// The segment being written.
 mod active;
-/// What the thread does with what it took from the queue.
+/// What the thread does with records from the queue.
 mod work;
-/// The start: what is on disk becomes the history again.
+/// The start: reads the history back from disk.
 mod recovery;
-/// The log: its thread, and its face to the router.
+/// The log: its thread, and its interface to the router.
 mod log;
 /// Counters of the log.
 mod stats;

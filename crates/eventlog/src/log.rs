@@ -1,4 +1,4 @@
-//! The log: its thread, and its face to the router.
+//! The log: its thread, and its interface to the router.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -31,13 +31,13 @@ pub struct EventLog {
 }
 
 impl EventLog {
-    /// Opens the log in a directory, which is made if it does not exist. Calls `restore` with what
-    /// it holds, in order, and `report` when the disk fails or works again.
+    /// Opens the log in a directory, which is created if it does not exist. Calls `restore` with
+    /// its contents, in order, and `report` whenever the disk fails or works again.
     ///
     /// # Errors
     ///
-    /// When the directory cannot be used, another process has it, or it is damaged where positions
-    /// depend on it, or of a newer format.
+    /// When the directory cannot be used, another process uses it, it has a newer format, or its
+    /// state file, on which the positions depend, is missing or damaged.
     pub fn open(
         path: &Path,
         limits: Limits,
@@ -92,8 +92,8 @@ impl EventLog {
         Ok((log, recovery))
     }
 
-    /// Takes no more events, writes those that wait, and notes that the log ends here. To be called
-    /// when no event is published any more.
+    /// Accepts no more events, writes those that wait, and stores that the log ends here. To be
+    /// called when nothing is published any more.
     pub fn end(&self) {
         self.queue.end();
         if let Some(thread) = self.thread.lock().take() {
@@ -102,7 +102,7 @@ impl EventLog {
     }
 }
 
-/// Does the work of the log's thread.
+/// Main loop of the log's thread.
 fn work_on<D: Disk>(mut work: Work<D>, queue: &Queue, start: Instant) {
     let mut taken = queue.spare();
     while !taken.has_ended {
@@ -120,7 +120,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Returns whether a file of this name is one of the log's.
+/// Returns whether a file with this name belongs to the log.
 fn is_own(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| {
         name == state::STATE || name == state::UNFINISHED || segment::number(name).is_some()

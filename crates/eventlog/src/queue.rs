@@ -1,6 +1,6 @@
 //! Events on their way to the log's thread.
 //!
-//! Owns the memory that publishers copy their events into, and its bound. Must never let a
+//! Owns the memory into which publishers copy their events, and its bound. Must never make a
 //! publisher wait for the disk.
 
 use std::mem;
@@ -12,11 +12,11 @@ use router::{Keep, LogBatch, Marks, Tally};
 
 use crate::record::{self, SYNCED_BYTES};
 
-/// Bytes of records that may wait for the disk. Two seconds of a slow one; what is beyond is not
-/// stored, which its publisher and later readers learn.
+/// Maximum size of the records that wait for the disk, in bytes: what a slow one writes in two
+/// seconds. Events beyond it are not stored, which publishers and later readers are told.
 pub(crate) const WAITING_BYTES_MAX: usize = if cfg!(test) { 4096 } else { 64 << 20 };
 
-/// Memory that is kept when all records are written.
+/// Memory kept when all records are written, in bytes.
 const KEPT_BYTES: usize = 4 << 20;
 
 /// Queue of a log. Shared by publishers and the log's thread.
@@ -29,39 +29,39 @@ pub(crate) struct Queue {
 #[derive(Debug)]
 struct Waiting {
     batch: Taken,
-    /// Position up to which events were not taken, because too many waited.
+    /// Position up to which events were refused, because too many waited.
     lost: Option<u64>,
-    /// How far the history was when the thread last took something.
+    /// Marks of the history when the thread last took something.
     seen: Marks,
     has_ended: bool,
 }
 
-/// What the log's thread takes at once.
+/// What the log's thread takes from the queue at a time.
 #[derive(Debug)]
 pub(crate) struct Taken {
-    /// Room for a synced mark, then records without their checksums.
+    /// Space for a synced mark, then records without their checksums.
     pub(crate) bytes: Vec<u8>,
-    /// Publishers that wait.
+    /// Publishers waiting for their receipts.
     pub(crate) publishers: Vec<Publisher>,
     /// Number of events among the records.
     pub(crate) events: u64,
-    /// Number of events that are not, since there was no room or no key for them.
+    /// Number of events that were refused: there was no room or no key for them.
     pub(crate) refused: u64,
     /// Position of the last record.
     pub(crate) last: u64,
-    /// How far the history is.
+    /// Marks of the history.
     pub(crate) marks: Marks,
-    /// Whether there will be nothing more.
+    /// Whether nothing more will come.
     pub(crate) has_ended: bool,
 }
 
-/// Publisher of a batch that waits.
+/// Publisher waiting for the receipt of a batch.
 #[derive(Debug)]
 pub(crate) struct Publisher {
     pub(crate) tally: Arc<Tally>,
     /// Events of the batch among the records.
     pub(crate) events: u64,
-    /// Events of the batch that are not.
+    /// Events of the batch that were refused.
     pub(crate) refused: u64,
 }
 
@@ -78,7 +78,7 @@ impl Taken {
         }
     }
 
-    /// Forgets what is done, and keeps some of the memory.
+    /// Removes everything, and keeps some of the memory.
     fn clear(&mut self) {
         self.bytes.truncate(SYNCED_BYTES);
         self.bytes.shrink_to(KEPT_BYTES);
@@ -88,7 +88,7 @@ impl Taken {
 }
 
 impl Queue {
-    /// Makes a queue of events after position `head`.
+    /// Creates a queue for events after position `head`.
     pub(crate) fn new(head: u64) -> Self {
         Self {
             waiting: Mutex::new(Waiting {
@@ -101,12 +101,12 @@ impl Queue {
         }
     }
 
-    /// Returns an empty batch to exchange for one that is taken.
+    /// Returns an empty batch, to be exchanged for a full one.
     pub(crate) fn spare(&self) -> Taken {
         Taken::new(self.waiting.lock().batch.last)
     }
 
-    /// Copies what was posted.
+    /// Copies a posted batch.
     pub(crate) fn append(&self, posted: &LogBatch<'_>, tally: &Arc<Tally>) {
         let mut waiting = self.waiting.lock();
         if waiting.has_ended {
@@ -134,7 +134,7 @@ impl Queue {
                 }
             }
         }
-        // Of events that were not all taken, a publisher has no receipt to give again.
+        // Unless all events were taken, there is no receipt that could be repeated.
         if let Some(note) = &posted.note
             && refused == 0
             && batch.bytes.len() + record::note_bytes(note) <= WAITING_BYTES_MAX
@@ -153,7 +153,7 @@ impl Queue {
         });
     }
 
-    /// Notes how far the history is.
+    /// Notes the marks of the history.
     pub(crate) fn mark(&self, marks: Marks) {
         let has_cleared = {
             let mut waiting = self.waiting.lock();
@@ -170,14 +170,14 @@ impl Queue {
         self.filled.notify_one();
     }
 
-    /// Lets nothing more in.
+    /// Accepts nothing more.
     pub(crate) fn end(&self) {
         self.waiting.lock().has_ended = true;
         self.filled.notify_one();
     }
 
-    /// Takes all that waits, in exchange for `spare`, which is emptied. Waits for something until
-    /// `deadline`.
+    /// Takes everything in exchange for `spare`, which is emptied. Waits until there is something,
+    /// until `deadline` at the latest.
     pub(crate) fn take(&self, spare: &mut Taken, deadline: Option<Instant>) {
         let mut waiting = self.waiting.lock();
         while waiting.is_idle() {
@@ -192,7 +192,7 @@ impl Queue {
         waiting.take(spare);
     }
 
-    /// Takes all that waits, as [`Self::take`] does, and does not wait.
+    /// Takes everything as [`Self::take`] does, without waiting.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn take_now(&self, spare: &mut Taken) {
         self.waiting.lock().take(spare);

@@ -2,7 +2,7 @@
 //!
 //! Owns the layout of a record. Subjects are stored as ids, because keys differ from run to run. A
 //! record is written into memory by a publisher, and sealed with its checksum by the log's thread
-//! when its place in a file is known.
+//! once its place in a file is known.
 
 use std::str::from_utf8;
 
@@ -21,7 +21,7 @@ pub(crate) const MARK_BYTES: usize = FRAME_BYTES + 9;
 /// Bytes of an event before its id.
 const EVENT_HEAD_BYTES: usize = MARK_BYTES + 7;
 
-/// Last part of a synced mark, by which it is found behind a damaged record.
+/// Last part of a synced mark, by which a search finds it behind a damaged record.
 const SYNCED_MAGIC: [u8; 8] = *b"\x00SYNCED\xff";
 
 /// Bytes of a synced mark.
@@ -33,25 +33,25 @@ const SKIPPED: u8 = 2;
 const SYNCED: u8 = 3;
 const NOTE: u8 = 4;
 
-/// Bytes of a note before those of the publisher.
+/// Bytes of a note before the publisher's own.
 const NOTE_HEAD_BYTES: usize = MARK_BYTES + 24;
 
-/// Record as it is read.
+/// Record that was read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Record<'a> {
     /// An event.
     Event(RestoredEvent<'a>),
     /// Events up to and including this position may be lost.
     Lost(u64),
-    /// No event up to and including this position is to be stored.
+    /// Up to and including this position there is no further event to store.
     Skipped(u64),
-    /// Everything up to this position was on disk before this record was written.
+    /// Everything up to this position was synced before this record was written.
     Synced(u64),
-    /// What a publisher wants stored beside its events.
+    /// What a publisher wants stored with its events.
     Note(Note<'a>),
 }
 
-/// Returns the bytes of an event's record.
+/// Returns the size of an event's record, in bytes.
 pub(crate) fn event_bytes(event: &Event) -> usize {
     let id = match &event.subject {
         Id::Integer(_) => size_of::<u64>(),
@@ -91,12 +91,12 @@ pub(crate) fn push_event(
     out.extend_from_slice(event.payload.bytes());
 }
 
-/// Returns the bytes of a note's record.
+/// Returns the size of a note's record, in bytes.
 pub(crate) const fn note_bytes(note: &Note<'_>) -> usize {
     NOTE_HEAD_BYTES + note.bytes.len()
 }
 
-/// Appends the record of a note, behind events up to `reached`.
+/// Appends the record of a note, which follows the events up to `reached`.
 pub(crate) fn push_note(out: &mut Vec<u8>, reached: u64, note: &Note<'_>) {
     push_head(out, note_bytes(note), NOTE, reached);
     let Audience {
@@ -114,12 +114,12 @@ pub(crate) fn push_lost(out: &mut Vec<u8>, position: u64) {
     push_head(out, MARK_BYTES, LOST, position);
 }
 
-/// Appends a mark that no event up to `position` is to be stored.
+/// Appends a mark that there is no further event to store up to `position`.
 pub(crate) fn push_skipped(out: &mut Vec<u8>, position: u64) {
     push_head(out, MARK_BYTES, SKIPPED, position);
 }
 
-/// Appends a mark that everything up to `position` was on disk before.
+/// Appends a mark that everything up to `position` is synced.
 pub(crate) fn push_synced(out: &mut Vec<u8>, position: u64) {
     push_head(out, SYNCED_BYTES, SYNCED, position);
     out.extend_from_slice(&SYNCED_MAGIC);
@@ -132,21 +132,21 @@ fn push_head(out: &mut Vec<u8>, bytes: usize, kind: u8, position: u64) {
     out.extend_from_slice(&position.to_le_bytes());
 }
 
-/// Returns the bytes of the record at the start of `bytes`.
+/// Returns the size of the record at the start of `bytes`.
 pub(crate) fn size(bytes: &[u8]) -> Option<usize> {
     let length = u32::from_le_bytes(*bytes.get(4..)?.first_chunk()?) as usize;
     Some(FRAME_BYTES + length)
 }
 
-/// Returns the position that the log reaches with a record; synced marks and notes do not move it.
+/// Returns the last position in the log after a record; synced marks and notes do not change it.
 pub(crate) fn reaches(record: &[u8]) -> Option<u64> {
     let (&kind, rest) = record.get(FRAME_BYTES..)?.split_first()?;
     let position = u64::from_le_bytes(*rest.first_chunk()?);
     (kind != SYNCED && kind != NOTE).then_some(position)
 }
 
-/// Writes the checksum of a record that will stand at `offset` of a segment with this salt. The
-/// offset is part of it: a record that the disk wrote to another place does not count.
+/// Writes the checksum of a record that will be at `offset` in a segment with this salt. The
+/// checksum covers the offset: a record that the disk wrote to another place does not count.
 pub(crate) fn seal(record: &mut [u8], salt: u32, offset: u64) {
     let checksum = checksum(&record[4..], salt, offset);
     record[..4].copy_from_slice(&checksum.to_le_bytes());
@@ -158,8 +158,8 @@ fn checksum(bytes: &[u8], salt: u32, offset: u64) -> u32 {
     hasher.finalize()
 }
 
-/// Reads the record at `offset` of a segment, and returns its bytes. `None` if there is no whole
-/// record.
+/// Reads the record at `offset` in a segment. Also returns its size in bytes. Returns `None` if
+/// there is no whole record.
 pub(crate) fn read(file: &[u8], salt: u32, offset: usize) -> Option<(Record<'_>, usize)> {
     let bytes = file.get(offset..)?;
     let size = size(bytes)?;
@@ -223,8 +223,8 @@ fn read_event(position: u64, rest: &[u8]) -> Option<RestoredEvent<'_>> {
     })
 }
 
-/// Returns whether there is a mark from `offset` on which says that a position above `position` was
-/// on disk: what is missing before the mark was not torn by a loss of power, but damaged later.
+/// Returns whether a mark behind `offset` says that a position above `position` was synced. Then
+/// what is missing before the mark was not torn by a loss of power, but damaged later.
 pub(crate) fn is_damage(file: &[u8], salt: u32, offset: usize, position: u64) -> bool {
     let Some(rest) = file.get(offset..) else {
         return false;

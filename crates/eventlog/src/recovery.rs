@@ -1,8 +1,8 @@
-//! The start: what is on disk becomes the history again.
+//! The start: reads the history back from disk.
 //!
-//! Owns what a crash, a loss of power and a damaged file mean for clients. A torn tail is cut.
-//! Whatever else is missing becomes a gap that clients learn of. Must never pass over a hole in
-//! silence, nor give a position out again.
+//! Decides what a crash, a loss of power and a damaged file mean for clients. A torn end is cut
+//! off. Anything else that is missing becomes a gap, which clients are told of. Must never ignore a
+//! hole, nor give out a position again.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,12 +18,12 @@ use crate::settings::Run;
 use crate::state::{self, Found, RESERVED, State};
 use crate::work::{Closed, Resumed};
 
-/// How the run before has ended.
+/// How the last run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
     /// There was none.
     New,
-    /// As it should: everything is there.
+    /// In order: everything is there.
     Clean,
     /// It was killed, and everything that was acknowledged is there.
     Killed,
@@ -34,7 +34,7 @@ pub enum Start {
 /// What was found on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recovery {
-    /// How the run before has ended.
+    /// How the last run ended.
     pub start: Start,
     /// Epoch of the history.
     pub epoch: String,
@@ -46,12 +46,12 @@ pub struct Recovery {
     pub cut: u64,
     /// Files that could not be read, or not to their end.
     pub damaged: Vec<String>,
-    /// Whether the segments do not follow upon each other: some are missing or damaged.
+    /// Whether there is a hole between segments: some are missing or damaged.
     pub has_hole: bool,
 }
 
 impl Recovery {
-    /// Returns what the administrator should know.
+    /// Returns what an administrator should know, in sentences.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.start == Start::Killed {
@@ -85,7 +85,7 @@ impl Recovery {
     }
 }
 
-/// Reads the log of a directory, and calls `restore` with each part of it in order.
+/// Reads the log in a directory, and calls `restore` with each part of it, in order.
 pub(crate) fn recover<D: Disk>(
     disk: D,
     path: &Path,
@@ -192,20 +192,19 @@ fn find_state(
     }
 }
 
-/// The segments as they are read, one after another.
+/// Segments read so far, in order.
 struct Reader<'a, D> {
     disk: D,
     path: PathBuf,
     epoch: String,
     restore: &'a mut dyn FnMut(&Restored<'_>),
-    /// Position that the log has reached.
+    /// Last position in the log.
     end: Option<u64>,
     closed: VecDeque<Closed>,
     recovery: Recovery,
-    /// Whether the end of the last segment may never have been written whole: the run before did
-    /// not end as it should.
+    /// Whether the end of the last segment may be torn: the last run did not end in order.
     may_be_torn: bool,
-    /// Whether the end of the last segment was on disk once, and cannot be read now.
+    /// Whether the end of the last segment was on disk and can no longer be read.
     is_damaged_tail: bool,
 }
 
@@ -224,7 +223,7 @@ impl<D: Disk> Reader<'_, D> {
                 let file = self.path.join(name);
                 return Err(OpenError::Newer { file, format });
             }
-            // It was being made: it is whole before an event comes into it.
+            // It was being created: an event is added only to a whole one.
             Err(HeaderError::Damaged) if is_last && file.len() <= HEADER_BYTES => {
                 self.recovery.cut += file.len() as u64;
                 return self.disk.remove(&name).map_err(failed);
@@ -259,10 +258,10 @@ impl<D: Disk> Reader<'_, D> {
         Ok(())
     }
 
-    /// Says what happened between the segment before and this one.
+    /// Passes on what happened between the previous segment and this one.
     fn begin(&mut self, header: &Header) {
         let boundary = match self.end {
-            // What was before it has left, or is missing.
+            // Earlier segments were removed, or are missing.
             None => Boundary::Lost,
             Some(end) if end != header.after && header.boundary != Boundary::Lost => {
                 self.recovery.has_hole = true;
@@ -278,7 +277,8 @@ impl<D: Disk> Reader<'_, D> {
         self.end = Some(header.from);
     }
 
-    /// Reads records as far as they are whole and ascend. Returns their bytes with the header's.
+    /// Reads records as long as they are whole and ascend. Returns their size in bytes, with the
+    /// header.
     fn read_records(&mut self, file: &[u8], salt: u32, from: u64) -> usize {
         let (mut offset, mut end) = (HEADER_BYTES, from);
         while let Some((record, size)) = record::read(file, salt, offset) {
@@ -306,7 +306,7 @@ impl<D: Disk> Reader<'_, D> {
         offset
     }
 
-    /// Cuts the torn end of a segment, so that no later start takes it for damage, and gives back
+    /// Cuts off the torn end of a segment, so that no later start takes it for damage, and frees
     /// what was reserved behind it.
     fn cut(&self, name: &str, len: usize) -> io::Result<()> {
         let file = self.disk.open(name)?;
@@ -314,11 +314,11 @@ impl<D: Disk> Reader<'_, D> {
         file.sync()
     }
 
-    /// Returns the position from which this run goes on, and what lies before it.
+    /// Returns the position after which this run continues, and what lies before it.
     fn last_boundary(&mut self, state: &State, is_torn: bool, run: &Run) -> (u64, Boundary) {
         let end = self.end.unwrap_or(0);
         if let Some(ended) = state.ended.filter(|_| !is_torn) {
-            // A run that has died before its first segment was there has left nothing.
+            // A run that died before it had a segment has left nothing.
             let has_begun = ended > 0 || !self.recovery.damaged.is_empty();
             let is_whole = self.end.map_or(!has_begun, |end| end == ended);
             if is_whole && !self.is_damaged_tail {
@@ -332,7 +332,7 @@ impl<D: Disk> Reader<'_, D> {
         // A torn slot may have reserved more, but not more than this.
         let torn = if is_torn { 2 * RESERVED } else { 0 };
         let from = end.max(state.reserved.saturating_add(torn));
-        // Receipts waited for the disk; or for the system, which has not ended since.
+        // Receipts waited for the disk, or for the kernel, which has been running since.
         let is_same_boot = !run.boot.is_empty() && run.boot == state.boot;
         let is_kept = state.syncs_receipts || is_same_boot;
         let is_lost = !is_kept || state.has_failed || self.is_damaged_tail || self.end.is_none();

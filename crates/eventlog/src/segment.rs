@@ -1,14 +1,14 @@
 //! Segments: files of records.
 //!
-//! Owns a segment's name and its header. A header says which position the log had reached before,
-//! so a missing or a damaged segment is found, and is never taken for silence.
+//! Defines a segment's name and its header. A header has the last position before the segment, so
+//! that a missing or damaged segment is noticed.
 
 use crc32fast::hash;
 
 /// Bytes of a header.
 pub(crate) const HEADER_BYTES: usize = 96;
 
-/// Format of segments and of the state file. Another number means another meaning of their bytes.
+/// Format of segments and of the state file. Changes when the meaning of their bytes changes.
 pub(crate) const FORMAT: u32 = 1;
 
 /// Longest epoch, in bytes.
@@ -21,11 +21,10 @@ const PREFIX: &str = "segment-";
 /// Bytes of a header that its checksum covers.
 const CHECKED_BYTES: usize = HEADER_BYTES - 4;
 
-/// What happened between the position that the log had reached and the one from which a segment
-/// goes on.
+/// What happened between the last position before a segment and the one after which it continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Boundary {
-    /// No event was to be stored.
+    /// There was no event to store.
     Complete,
     /// Events may have been delivered that are neither stored nor acknowledged.
     Abandoned,
@@ -37,18 +36,18 @@ pub(crate) enum Boundary {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) number: u64,
-    /// Position that the log had reached.
+    /// Last position before the segment.
     pub(crate) after: u64,
-    /// Position after which the events of this segment come.
+    /// Position after which this segment's events come.
     pub(crate) from: u64,
     pub(crate) boundary: Boundary,
-    /// Random number that the checksums of this segment begin with: what is left in a file from
-    /// elsewhere does not count as a record, nor can a payload be made to look like one.
+    /// Random number with which the checksums of this segment begin: leftovers of another file do
+    /// not count as records, nor can a payload be made to look like one.
     pub(crate) salt: u32,
     pub(crate) epoch: String,
 }
 
-/// Reason why a file has no header that can be read.
+/// Reason why a file's header cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeaderError {
     /// Not a header, or a damaged one.

@@ -4,19 +4,19 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-/// Least bytes of a segment, so that a small history is not made of many tiny files.
+/// Minimum size of a segment in bytes, so that a small history is not made of many tiny files.
 const SEGMENT_BYTES_MIN: u64 = 64 << 10;
 
-/// Most bytes of a segment: one is read at a time at the start.
+/// Maximum size of a segment in bytes: at the start, one is read at a time.
 const SEGMENT_BYTES_MAX: u64 = 64 << 20;
 
-/// Segments that a history consists of at least: what leaves with a file is a small part.
+/// Minimum number of segments of a history, so that each removal takes only a small part of it.
 const SEGMENTS_MIN: u64 = 32;
 
-/// When events are made to survive a loss of power.
+/// When events are synced, so that they survive a loss of power.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SyncPolicy {
-    /// So long after they were written, at the latest.
+    /// At most this time after they were written.
     Interval(Duration),
     /// Before their publisher gets its receipt. Publishers that wait at the same time share a sync.
     Receipt,
@@ -27,13 +27,14 @@ pub enum SyncPolicy {
 pub struct Limits {
     /// Bytes at which a segment ends, unless it has a single larger event.
     pub segment_bytes: u64,
-    /// Bytes of all segments beyond which the oldest is removed, even if its events are in memory.
+    /// Total size of the segments in bytes. Beyond it the oldest is removed, even if its events are
+    /// in memory.
     pub disk_bytes: u64,
 }
 
 impl Limits {
-    /// Returns the bounds for a history of so many bytes of memory. Records on disk have the text
-    /// of their subject and are somewhat larger than in memory.
+    /// Returns the bounds for a history of `bytes` in memory. Records on disk have the text of their
+    /// subject, and are somewhat larger than in memory.
     pub const fn of_history(bytes: u64) -> Self {
         let segment_bytes = match bytes / SEGMENTS_MIN {
             bytes if bytes < SEGMENT_BYTES_MIN => SEGMENT_BYTES_MIN,
@@ -47,12 +48,12 @@ impl Limits {
     }
 }
 
-/// What is to be known of a run of the server.
+/// Facts about a run of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
-    /// Epoch of the history if there is none yet: at most 32 bytes.
+    /// Epoch of the history if it has none yet: at most 32 bytes.
     pub new_epoch: String,
-    /// Name of the boot of the machine; empty if it is not known.
+    /// Name of the machine's boot; empty if unknown.
     pub boot: String,
     /// Random number.
     pub random: u64,

@@ -1,8 +1,8 @@
 //! The state file: epoch, reserved positions, and how the last run ended.
 //!
-//! Owns the promise that no position is given out twice: all positions that a run may give out were
-//! reserved on disk before. The file has two slots that are written in turn, so a torn write leaves
-//! the one before.
+//! Ensures that no position is given out twice: a run reserves positions on disk before it gives
+//! them out. The file has two slots that are written in turn, so that a torn write leaves the
+//! previous state.
 
 use std::io;
 
@@ -14,20 +14,20 @@ use crate::segment::{EPOCH_BYTES_MAX, FORMAT, HeaderError, check_format, push_te
 /// Name of the file.
 pub(crate) const STATE: &str = "state";
 
-/// Name of the file while it is made.
+/// Name of the file while it is being created.
 pub(crate) const UNFINISHED: &str = "state.new";
 
-/// Positions that are reserved at a time. Half of them are left when more are reserved, and a disk
-/// that has failed reserves none: a server without a working disk can give out as many, which takes
+/// Number of positions reserved at a time. More are reserved when half of them are left, and none
+/// while the disk fails: a server whose disk has failed can still give out that half, which takes
 /// more than an hour at a million events a second.
 pub(crate) const RESERVED: u64 = if cfg!(test) { 64 } else { 1 << 32 };
 
 const MAGIC: [u8; 8] = *b"enckehis";
 
-/// Bytes of a slot: what a disk writes whole.
+/// Size of a slot in bytes: a disk writes that much atomically.
 const SLOT_BYTES: usize = 512;
 
-/// Distance of the slots: no disk's block has both.
+/// Distance between the slots, in bytes: they are never in the same block of a disk.
 const SLOT_DISTANCE: usize = 4096;
 
 /// Longest name of a boot, in bytes.
@@ -36,14 +36,14 @@ const BOOT_BYTES_MAX: usize = 64;
 /// State of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct State {
-    /// Ascends with each write.
+    /// Increases with each write.
     pub(crate) counter: u64,
     pub(crate) epoch: String,
-    /// No position from this one on was given out.
+    /// Neither this position nor a later one was given out.
     pub(crate) reserved: u64,
-    /// Position that the log had reached when it was ended; `None` while it is in use.
+    /// Last position when the log was ended; `None` while it is in use.
     pub(crate) ended: Option<u64>,
-    /// Whether receipts wait until the disk has the events.
+    /// Whether receipts wait for a sync.
     pub(crate) syncs_receipts: bool,
     /// Whether events may have been acknowledged that are not on disk, because it failed.
     pub(crate) has_failed: bool,
@@ -51,7 +51,7 @@ pub(crate) struct State {
     pub(crate) boot: String,
 }
 
-/// State as it was found.
+/// State found in the file.
 #[derive(Debug)]
 pub(crate) enum Found {
     /// There is no file.
@@ -133,7 +133,7 @@ impl State {
         })
     }
 
-    /// Makes the file of a new log, whole or not at all.
+    /// Creates the file of a new log, atomically.
     pub(crate) fn create(&self, disk: &impl Disk) -> io::Result<()> {
         let mut bytes = vec![0; SLOT_DISTANCE + SLOT_BYTES];
         bytes[..SLOT_BYTES].copy_from_slice(&self.to_slot());
@@ -145,7 +145,7 @@ impl State {
         disk.sync()
     }
 
-    /// Replaces the older slot, and returns when the disk has it.
+    /// Overwrites the older slot, and syncs it.
     pub(crate) fn write(&mut self, disk: &impl Disk) -> io::Result<()> {
         self.counter += 1;
         let slot = (self.counter % 2) * SLOT_DISTANCE as u64;
@@ -154,7 +154,7 @@ impl State {
             file.sync()
         });
         if written.is_err() {
-            // The next attempt must not touch the other slot, which is whole.
+            // The next attempt must leave the other slot alone, which is whole.
             self.counter -= 1;
         }
         written
@@ -163,7 +163,7 @@ impl State {
 
 const _: () = assert!(12 + 24 + 1 + 2 + EPOCH_BYTES_MAX + BOOT_BYTES_MAX + 4 <= SLOT_BYTES);
 
-/// Returns the part of a boot's name that the state holds.
+/// Returns the part of a boot's name that is stored.
 pub(crate) fn boot_name(text: &str) -> String {
     text.chars()
         .filter(char::is_ascii_graphic)

@@ -1,4 +1,4 @@
-//! Counters of the log, written by its thread and read by others.
+//! Counters of the log: its thread writes them, others read them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! What the log's thread does with what it took from the queue.
+//! What the log's thread does with the records that it takes from the queue.
 //!
-//! Owns the segment that is written, the removal of old ones, and what happens when the disk fails:
-//! events stay in memory only, and the log goes on later with a gap that it tells. Must never say
-//! that an event is stored which would not be there after a restart.
+//! Owns the segment being written, the removal of old ones, and the handling of a failed disk:
+//! events are in memory only, and the log later continues behind a gap that clients are told of.
+//! Must never report an event as stored that would not be there after a restart.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,7 +19,7 @@ use crate::settings::{Health, Limits, Run, SyncPolicy};
 use crate::state::{RESERVED, State};
 use crate::stats::{Counters, add};
 
-/// Most segments: each start begins one, however few events the one before has.
+/// Maximum number of segments: each start begins a new one, however few events the last one has.
 const SEGMENTS_MAX: usize = if cfg!(test) { 64 } else { 4096 };
 
 /// Time before a failed disk is tried again; it doubles with each failure that follows soon.
@@ -40,7 +40,7 @@ pub(crate) struct Work<D: Disk> {
     state: State,
     /// `None` after a failure.
     active: Option<Active<D::File>>,
-    /// Segments that are not written any more, oldest first.
+    /// Complete segments, oldest first.
     closed: VecDeque<Closed>,
     next_number: u64,
     random: u64,
@@ -54,13 +54,13 @@ pub(crate) struct Work<D: Disk> {
     report: Report,
 }
 
-/// Returns the time since any moment before.
+/// Returns the time since a fixed moment.
 pub(crate) type Clock = Box<dyn Fn() -> Duration + Send>;
 
-/// Takes a change of the disk's health.
+/// Is called when the disk fails or works again.
 pub(crate) type Report = Box<dyn Fn(&Health) + Send>;
 
-/// What was last known of a failed disk.
+/// Last failure of the disk.
 #[derive(Debug, Clone, Copy, Default)]
 struct Failure {
     last: Option<Duration>,
@@ -68,7 +68,7 @@ struct Failure {
     retry_at: Duration,
 }
 
-/// Segment that is not written any more.
+/// Complete segment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Closed {
     pub(crate) number: u64,
@@ -76,15 +76,15 @@ pub(crate) struct Closed {
     pub(crate) bytes: u64,
 }
 
-/// What a start has found, for the thread to go on from.
+/// What a start has found, from which the thread continues.
 pub(crate) struct Resumed<D> {
     pub(crate) disk: D,
     pub(crate) state: State,
     pub(crate) closed: VecDeque<Closed>,
     pub(crate) next_number: u64,
-    /// Position that the log had reached.
+    /// Last position in the log.
     pub(crate) after: u64,
-    /// Position after which new events come.
+    /// Position after which this run's events come.
     pub(crate) from: u64,
     pub(crate) boundary: Boundary,
 }
@@ -100,11 +100,11 @@ pub(crate) struct Environment {
 }
 
 impl<D: Disk> Work<D> {
-    /// Begins a run: a segment of its own, then the state that reserves its positions. In this
-    /// order, or a crash between the two would forget what the segment says about the run before.
+    /// Begins a run: first a new segment, then the state that reserves positions. In the other
+    /// order, a crash between the two would lose what the header says about the last run.
     ///
-    /// A disk that is full does not keep a server from its start. One that cannot take the state
-    /// does: positions might be given out twice.
+    /// A server starts even if the disk is full, but not if the state cannot be written: positions
+    /// might be given out twice.
     pub(crate) fn begin(resumed: Resumed<D>, environment: Environment) -> io::Result<Self> {
         let Resumed {
             disk,
@@ -170,7 +170,7 @@ impl<D: Disk> Work<D> {
         }
     }
 
-    /// Returns the time of the next step, if it does not come earlier because of an event.
+    /// Returns when the next step is due if no event comes before.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         match self.active {
             Some(_) => self.sync_at(),
@@ -215,7 +215,7 @@ impl<D: Disk> Work<D> {
         }
     }
 
-    /// Appends records, which begin after the room for a synced mark.
+    /// Appends records, which begin behind the space for a synced mark.
     fn write(&mut self, bytes: &mut [u8], now: Duration) -> io::Result<()> {
         if bytes.len() == SYNCED_BYTES {
             return Ok(());
@@ -245,7 +245,7 @@ impl<D: Disk> Work<D> {
         Ok(())
     }
 
-    /// Ends the segment, and begins the next one.
+    /// Completes the segment, and begins the next one.
     fn roll(&mut self) -> io::Result<()> {
         self.sync()?;
         let Some(active) = &self.active else {
@@ -257,7 +257,7 @@ impl<D: Disk> Work<D> {
         self.create(end, end, Boundary::Complete)
     }
 
-    /// Lets go of the segment.
+    /// Closes the segment.
     fn close(&mut self) {
         if let Some(active) = self.active.take() {
             self.dropped = active.end;
@@ -269,7 +269,7 @@ impl<D: Disk> Work<D> {
         }
     }
 
-    /// Creates a segment and makes it the one that is written.
+    /// Creates a segment, the one being written from now on.
     fn create(&mut self, after: u64, from: u64, boundary: Boundary) -> io::Result<()> {
         let number = self.next_number;
         self.next_number += 1;
@@ -309,7 +309,7 @@ impl<D: Disk> Work<D> {
         }
     }
 
-    /// Reserves more positions on disk before those that are reserved are used up.
+    /// Reserves more positions on disk before the reserved ones are used up.
     fn reserve_positions(&mut self, head: u64) {
         let before = self.state.reserved;
         if self.active.is_none() || head.saturating_add(RESERVED) <= before {
@@ -322,12 +322,12 @@ impl<D: Disk> Work<D> {
         }
     }
 
-    /// Gives the segment up. What was written since the last sync may be lost, and the system may
-    /// take it for written, so nothing is written to this file again.
+    /// Gives up the segment. What was written since the last sync may be lost although the kernel
+    /// takes it for written, so nothing is written to this file again.
     fn fail(&mut self, error: io::Error) {
         self.close();
         self.state.has_failed = true;
-        // If this fails too, it is tried again with the disk.
+        // If this fails too, it is tried again when the disk is.
         let _ = self.state.write(&self.disk);
         self.note_failure(error);
     }
@@ -355,7 +355,7 @@ impl<D: Disk> Work<D> {
         }
     }
 
-    /// Tries to go on after a failure, in a new segment that tells the gap.
+    /// Tries to continue after a failure, in a new segment whose header tells of the gap.
     fn recover(&mut self) {
         let after = self.closed.back().map_or(0, |closed| closed.end);
         let created = self
@@ -395,11 +395,11 @@ impl<D: Disk> Work<D> {
         }
     }
 
-    /// Writes down that the log ends here, so that the next run can go on without a gap.
+    /// Stores that the log ends here, so that the next run can continue without a gap.
     fn end(&mut self) {
         self.sync_or_fail();
         if let Some(active) = &self.active {
-            // Only gives back room that was reserved.
+            // This only frees reserved space.
             let _ = active.file.set_len(active.offset);
         }
         self.close();
