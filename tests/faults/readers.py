@@ -60,11 +60,15 @@ def stopped_readers(outcome, count, rate=1_000, seconds=10.0, limit=12.0, flags=
                     Herd(server.public, count - count // 2, STREAM, reads=False, receive_buffer=4096) as back,
                 ):
                     stopped, sent = time.monotonic(), publisher.sent
-                    beside_them = latencies(server, limit / 2)
+                    # While their sockets fill, nobody can tell them from the healthy ones.
+                    beside_filling, beside_full = latencies(server, limit / 4), latencies(server, limit / 4)
+                    beside_them = sorted(beside_filling + beside_full)
                     outcome.figure("buffers", *buffers(server), " B")
                     before, after = (percentile(times, 99) * 1000 for times in (healthy, beside_them))
                     outcome.figure("p99 of healthy readers before", before, unit=" ms")
                     outcome.figure("p99 of healthy readers beside them", after, 2 * before, " ms")
+                    full = percentile(beside_full, 99) * 1000
+                    outcome.figure("p99 of healthy readers when their sockets are full", full, unit=" ms")
                     back.read(True)
                     began = time.monotonic()
                     left = HEALTHY + count - count // 2
