@@ -33,8 +33,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Returns the bounds for a history of `bytes` in memory. Records on disk have the text of their
-    /// subject, and are somewhat larger than in memory.
+    /// Returns the bounds for a history of `bytes` in memory. Records on disk have the text of
+    /// their subject, and are somewhat larger than in memory.
     pub const fn of_history(bytes: u64) -> Self {
         let segment_bytes = match bytes / SEGMENTS_MIN {
             bytes if bytes < SEGMENT_BYTES_MIN => SEGMENT_BYTES_MIN,
