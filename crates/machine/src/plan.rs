@@ -156,10 +156,10 @@ mod tests {
         near(plan.session_bytes, 45e6);
         near(plan.graph_bytes, 318e6);
         near(plan.kernel_bytes, 4.18e9);
-        near(plan.cores_busy, 550_000.0 * 10.9e-6);
-        assert_eq!(plan.cores, 9.0);
-        // 1,000,000 clients, 64 of the process, and four for each of nine workers.
-        assert_eq!(plan.descriptors, 1_000_100);
+        near(plan.cores_busy, 550_000.0 * 9.22e-6);
+        assert_eq!(plan.cores, 8.0);
+        // 1,000,000 clients, 64 of the process, and four for each of eight workers.
+        assert_eq!(plan.descriptors, 1_000_096);
     }
 
     #[test]
@@ -186,7 +186,7 @@ mod tests {
         );
         assert!(tls.memory_bytes > plain.memory_bytes && tls.cores_busy > plain.cores_busy);
         assert!(tls.bytes_per_second > plain.bytes_per_second);
-        near(tls.logins_busy * tls.cores, 16_667.0 * (17.9e-6 + 224e-6));
+        near(tls.logins_busy * tls.cores, 16_667.0 * (10.9e-6 + 224e-6));
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
             .collect();
         let expected = [
             ("fs.file-max", "1020000"),
-            ("fs.nr_open", "1000100"),
+            ("fs.nr_open", "1000096"),
             ("net.core.netdev_max_backlog", "4096"),
             ("net.core.rmem_max", "212992"),
             ("net.core.somaxconn", "4096"),
@@ -222,7 +222,7 @@ mod tests {
             ("net.ipv4.tcp_max_tw_buckets", "262144"),
             ("net.ipv4.tcp_mem", "1000000 1500000 2000000"),
             ("net.netfilter.nf_conntrack_max", "1010000"),
-            ("vm.min_free_kbytes", "88928"),
+            ("vm.min_free_kbytes", "89077"),
         ];
         assert_eq!(settings, expected);
         assert!(plan.settings.iter().all(|setting| !setting.why.is_empty()));
