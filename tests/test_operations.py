@@ -307,8 +307,8 @@ def test_the_plan_says_what_the_guide_says():
     assert planned.returncode == 0, planned.stderr
     plan = json.loads(planned.stdout)
     said = re.search(r"about ([\d.]+) GiB.*and (\w+) cores", GUIDE, re.DOTALL)
-    assert (f"{plan['memory_bytes'] / 2**30:.1f}", plan["cores"]) == (said[1], 9)
-    assert said[2] == "nine"
+    assert (f"{plan['memory_bytes'] / 2**30:.1f}", plan["cores"]) == (said[1], 8)
+    assert said[2] == "eight"
 
 
 def test_the_settings_of_the_plan_are_those_of_the_doctor_and_exist():

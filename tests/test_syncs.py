@@ -41,7 +41,7 @@ def calls(path):
         thread, _, call = line.partition(" ")
         call = call.strip()
         if call.endswith("<unfinished ...>"):
-            begun[thread] = call.removesuffix("<unfinished ...>")
+            begun[thread] = call.removesuffix("<unfinished ...>").rstrip()
             if not is_sync(call):
                 found.append(begun[thread])
         elif call.startswith("<..."):
