@@ -280,7 +280,7 @@ def test_an_event_with_a_receipt_is_on_the_disk_after_syncs_have_failed(start, f
         failing_disk.fail()
         until(lambda: "unstored" in server.publish("rj", "x" * 60_000), "events are not stored", pause=0)
         failing_disk.heal()
-        until(lambda: "unstored" not in server.publish("rj", "again"), "events are stored again", patience=6)
+        until(lambda: "unstored" not in server.publish("rj", "again"), "events are stored again", patience=5)
     last = server.publish("rj", "last")["id"]
     assert "unstored" not in server.publish("rj", "after the last")
     server.kill()

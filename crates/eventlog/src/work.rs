@@ -25,8 +25,10 @@ const SEGMENTS_MAX: usize = if cfg!(test) { 64 } else { 4096 };
 /// Time before a failed disk is tried again; it doubles with each failure that follows soon.
 const RETRY_DELAY_MIN: Duration = Duration::from_secs(1);
 
-/// Longest time before a failed disk is tried again, and a full one, for which somebody makes room.
+/// Longest time before a failed disk is tried again.
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(64);
+
+/// The same for a disk without room, which an administrator may make at any time.
 const FULL_RETRY_DELAY_MAX: Duration = Duration::from_secs(4);
 
 /// Time without a failure after which the next one counts as the first.
@@ -336,12 +338,13 @@ impl<D: Disk> Work<D> {
         let now = (self.clock)();
         let Failure { last, delay, .. } = self.failure;
         let is_first = last.is_none_or(|last| now.saturating_sub(last) > RETRY_FORGET);
+        let delay_max = match error.kind() {
+            io::ErrorKind::StorageFull => FULL_RETRY_DELAY_MAX,
+            _ => RETRY_DELAY_MAX,
+        };
         let delay = match is_first {
             true => RETRY_DELAY_MIN,
-            false if error.kind() == io::ErrorKind::StorageFull => {
-                (2 * delay).min(FULL_RETRY_DELAY_MAX)
-            }
-            false => (2 * delay).min(RETRY_DELAY_MAX),
+            false => (2 * delay).min(delay_max),
         };
         self.failure = Failure {
             last: Some(now),

@@ -128,7 +128,7 @@ impl Store {
     }
 
     /// Makes `net` and `rows` durable. After a failure `net` is not in the file, or is undone
-    /// before the next write; `rows` may be in it.
+    /// before the next one succeeds, also one without changes; `rows` may be in it.
     pub(crate) fn commit(
         &mut self,
         net: &Net,

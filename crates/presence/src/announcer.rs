@@ -64,7 +64,7 @@ struct Bulk {
 impl Bulk {
     fn new(now: Millis, period: Duration, times: u32) -> Self {
         let mut bulk = Self {
-            ends: after(now, period * times),
+            ends: now + period * times,
             times,
             step_ends: now,
             changes: 0,
@@ -74,7 +74,7 @@ impl Bulk {
     }
 
     fn begin_step(&mut self, now: Millis, period: Duration) {
-        self.step_ends = after(now, period);
+        self.step_ends = now + period;
         self.changes = 0;
     }
 }
@@ -228,8 +228,4 @@ impl Announcer {
     pub fn waiting(&self) -> usize {
         self.queue.len()
     }
-}
-
-fn after(time: Millis, length: Duration) -> Millis {
-    Millis(time.0 + length.as_millis() as u64)
 }

@@ -27,6 +27,9 @@ mod tracker;
 /// Numbered ring buffer of edges, for backends.
 mod feed;
 
+use std::ops::Add;
+use std::time::Duration;
+
 pub use announcer::{Announcer, Due, QUEUE_MAX};
 pub use departures::{DELAY_MAX, Departures, STEP};
 pub use edge::{Edge, IdEdge};
@@ -40,3 +43,11 @@ pub use tracker::{Outlet, Tracker};
 /// Milliseconds since the start of the presence thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Millis(pub u64);
+
+impl Add<Duration> for Millis {
+    type Output = Self;
+
+    fn add(self, length: Duration) -> Self {
+        Self(self.0 + length.as_millis() as u64)
+    }
+}

@@ -67,7 +67,7 @@ impl Nodes {
         }
         let is_known = self.leaving.iter().any(|leaving| leaving.node == node);
         if self.sets.contains_key(&node) && !is_known {
-            let when = Millis(now.0 + self.delay.as_millis() as u64);
+            let when = now + self.delay;
             self.leaving.push(Leaving { node, when, heir });
         }
     }

@@ -160,6 +160,9 @@ impl State {
 
     /// Changes what is kept, except where that is poisoned.
     fn keep(&mut self, change: impl FnOnce(&mut Vec<u8>)) {
+        if self.poisoned.is_empty() {
+            return change(&mut self.kept);
+        }
         let before = self.kept.clone();
         change(&mut self.kept);
         for place in &self.poisoned {

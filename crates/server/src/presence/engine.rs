@@ -162,7 +162,7 @@ impl Engine {
         let mailboxes = router.mailboxes();
         if self.must_go_round && now >= self.round_from {
             self.must_go_round = false;
-            self.round_from = Millis(now.0 + PRESENCE_ROUND_INTERVAL.as_millis() as u64);
+            self.round_from = now + PRESENCE_ROUND_INTERVAL;
             for mailbox in &mailboxes.mailboxes {
                 mailbox.insert(Mail::PresenceSnapshots);
             }
@@ -203,7 +203,7 @@ impl Engine {
             }
             let retries = now >= self.retry_at;
             if retries && (news.must_ask || !news.again.is_empty()) {
-                self.retry_at = Millis(now.0 + PRESENCE_RETRY.as_millis() as u64);
+                self.retry_at = now + PRESENCE_RETRY;
                 self.untold.extend(news.again.drain(..));
             }
             let must_ask = retries && std::mem::take(&mut news.must_ask);
