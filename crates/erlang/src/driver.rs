@@ -4,7 +4,7 @@
     clippy::disallowed_types,
     reason = "a thread for each connection attempt, which blocks"
 )]
-mod dial;
+pub(crate) mod dial;
 #[expect(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -17,18 +17,16 @@ mod id_terms_file;
     reason = "its own thread, which blocks in reads and sleeps between attempts"
 )]
 mod epmd_registration;
-mod turn;
+pub(crate) mod turn;
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use reactor::{Keepalive, ListenerOptions, Reservation, Snapshot};
+use reactor::{Keepalive, ListenerOptions, Reservation, Snapshot, System};
 use replication::Append;
 use server::{ExternalWorker, Handle};
 
@@ -39,7 +37,6 @@ use crate::metrics::NodeCounters;
 use crate::node::{Config, Node};
 use crate::node_name::NodeName;
 use crate::registry::LoginQuestions;
-use dial::DialResult;
 pub use id_terms_file::ID_TERMS_FILE;
 use id_terms_file::IdTermsFile;
 use turn::Driver;
@@ -81,14 +78,6 @@ pub struct Settings {
 pub struct Running {
     address: SocketAddr,
     thread: JoinHandle<io::Result<()>>,
-}
-
-/// Outcomes of connection attempts, passed to the node's thread.
-#[derive(Default)]
-struct DialResults {
-    results: Mutex<Vec<DialResult>>,
-    /// Number of dialing threads.
-    running: AtomicUsize,
 }
 
 /// Starts the node as an external worker of the server. With the `log` of a cluster of servers, its
@@ -171,7 +160,10 @@ pub fn start(
         table?;
         let mut node = Node::new(config, router, metrics, ring);
         node.registry.id_terms = id_terms.unwrap_or_default();
-        Driver::new(node, worker, listener, &options, epmd_port, id_terms_file)?.run()
+        let kernel = System::new(worker.as_ref())?;
+        let dialing = dial::dialer(epmd_port, &worker);
+        let listen = |kernel: &mut System, token| kernel.adopt(listener, &options, token);
+        Driver::new(node, worker, kernel, listen, dialing, id_terms_file)?.run()
     };
     let thread = reactor::spawn("encke-erlang".to_owned(), false, run)?;
     Ok(Running { address, thread })

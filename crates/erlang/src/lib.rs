@@ -58,12 +58,12 @@ mod pending_calls;
 mod replicated;
 
 /// A node in virtual time with simulated peers.
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, fuzzing, feature = "sim"))]
 #[cfg_attr(
-    fuzzing,
-    allow(dead_code, unused_imports, reason = "fuzzing needs a part of it")
+    not(test),
+    allow(dead_code, unused_imports, reason = "others need a part of it")
 )]
-mod sim;
+pub mod sim;
 
 pub use cookie::Cookie;
 pub use driver::{ID_TERMS_FILE, Running, Settings, start};

@@ -91,6 +91,12 @@ impl PendingCalls {
         self.waiting.len() >= CALLS_MAX
     }
 
+    /// Whether no call waits for its answer.
+    #[cfg(feature = "sim")]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// Whether there are calls to answer.
     pub(crate) fn has_completed(&self) -> bool {
         !self.completed.outcomes.lock().is_empty()

@@ -1,11 +1,15 @@
 //! A node in virtual time with simulated peers, for tests and for fuzzing.
 //!
-//! Replaces the driver: a clock that only tests advance, sockets that accept everything or nothing,
-//! and the mailbox. As in the driver, a turn needs a reason: work, a signal, a deadline or a
-//! wake-up of the mailbox. Must never make decisions of the node.
+//! [`SimulatedNode`] replaces the driver: a clock that only tests advance, sockets that accept
+//! everything or nothing, and the mailbox. As in the driver, a turn needs a reason: work, a signal,
+//! a deadline or a wake-up of the mailbox. Must never make decisions of the node. With the feature
+//! `sim`, tests of other crates have the node of a simulated server, with the driver.
 
 pub(crate) mod peer;
+#[cfg(any(test, fuzzing))]
 pub(crate) mod script;
+#[cfg(feature = "sim")]
+mod in_server;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,6 +32,8 @@ use crate::node::{Config, Effect, Node};
 use crate::node_name::NodeName;
 use crate::refusal::Refusal;
 use crate::registry::LoginQuestions;
+#[cfg(feature = "sim")]
+pub use in_server::{SimNode, SimPeer, SimRequest, SimSaid};
 
 /// The name of the node.
 pub(crate) const NAME: &str = "encke@h";

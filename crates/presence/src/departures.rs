@@ -110,11 +110,11 @@ impl Departures {
                 self.wheel[bucket].push(key);
                 self.away += 1;
             }
-            Entry::Occupied(mut occupied) if *occupied.get() == RETURNED => {
-                occupied.insert(deadline);
-                self.away += 1;
-            }
-            Entry::Occupied(_) => release(key),
+            Entry::Occupied(mut occupied) => match occupied.insert(deadline) {
+                RETURNED => self.away += 1,
+                // It was away, and has come and gone since the last step.
+                _ => release(key),
+            },
         }
         is_new.then_some(Edge { key, online: true })
     }

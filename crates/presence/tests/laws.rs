@@ -114,6 +114,15 @@ impl Run {
         }
     }
 
+    /// The id has a session that begins and ends between two looks, if it has no other one.
+    fn flash(&mut self, number: u32) {
+        if self.sessions.get(&number) != Some(&Ok(())) {
+            self.sessions.insert(number, Err(self.now));
+            *self.world.references.entry(number).or_default() += 1;
+            self.tracker.moved(key(number), false, &mut self.world);
+        }
+    }
+
     fn hide(&mut self, number: u32, is_hidden: bool) {
         match is_hidden {
             true => self.hidden.insert(number),
@@ -171,6 +180,7 @@ impl Run {
 enum Step {
     Come(u32),
     Leave(u32),
+    Flash(u32),
     Hide(u32, bool),
     Pass(u64),
 }
@@ -179,6 +189,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (0..6_u32).prop_map(Step::Come),
         4 => (0..6_u32).prop_map(Step::Leave),
+        2 => (0..6_u32).prop_map(Step::Flash),
         1 => (0..6_u32, any::<bool>()).prop_map(|(id, hidden)| Step::Hide(id, hidden)),
         4 => (1..130_u64).prop_map(|tenths| Step::Pass(tenths * 100)),
     ]
@@ -197,6 +208,7 @@ proptest! {
             match step {
                 Step::Come(number) => run.come(number),
                 Step::Leave(number) => run.leave(number),
+                Step::Flash(number) => run.flash(number),
                 Step::Hide(number, is_hidden) => run.hide(number, is_hidden),
                 Step::Pass(millis) => run.pass(millis),
             }
@@ -225,6 +237,22 @@ fn an_id_that_returns_within_the_delay_causes_no_edge_however_often() {
     assert_eq!(run.world.edges, 1, "early");
     run.pass(100);
     assert_eq!(run.world.edges, 2, "late");
+    run.check_quiet();
+}
+
+#[test]
+fn an_id_that_comes_and_goes_between_two_looks_stays_for_the_delay() {
+    let mut run = Run::settled(1_000);
+    run.come(7);
+    run.pass(100);
+    run.leave(7);
+    for _ in 0..3 {
+        run.pass(9_900);
+        assert_eq!(run.world.edges, 1, "gone early");
+        run.flash(7);
+    }
+    run.pass(10_000);
+    assert_eq!(run.world.edges, 2, "gone late");
     run.check_quiet();
 }
 

@@ -24,6 +24,7 @@ mod websocket_client;
 mod laws;
 mod notices;
 mod station;
+mod external;
 #[cfg_attr(not(test), expect(dead_code, reason = "stories use all of it"))]
 mod readers;
 mod server;
@@ -43,6 +44,8 @@ mod stories_over_tls;
 mod stages;
 
 pub use dice::Dice;
+pub use external::SimExternal;
+pub use net::{LISTENER, SimDriver, Socket};
 pub use notices::Notice;
 pub use readers::{ClientState, Edges, Posted, Reader, STREAMS, WEBSOCKET, is_served, notices};
 pub use seeds::{Life, Trace, assert_lives_pass, assert_the_same_seed_is_the_same_life};

@@ -1,9 +1,11 @@
 //! Random lives of a whole server: the control API with its receipts, the router, the graph with
-//! its store and writer, the workers and the history, over simulated connections, disk and clock.
+//! its store and writer, the workers, the node of an Erlang cluster and the history, over simulated
+//! connections, disk and clock.
 //!
 //! One thread runs everything, and the dice say who takes the next step. Publishers change
-//! subscriptions and publish with requests that arrive in parts, clients follow and come back, the
-//! disk fails, fills up and loses power, and the process is killed in the middle of a write and
+//! subscriptions and publish with requests that arrive in parts, processes of other Erlang nodes do
+//! the same and follow, nodes vanish with their processes, clients follow and come back, the disk
+//! fails, fills up and loses power, and the process is killed in the middle of a write and
 //! starts again with what the disk has. Nothing that was acknowledged may be lost, nothing be
 //! invented, no receipt be untrue, and no event reach whom it is not for. Then the faults stop:
 //! every request must be answered, what is owed must arrive, and nothing may be left of anybody.

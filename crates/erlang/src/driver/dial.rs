@@ -5,13 +5,14 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use server::ExternalWorker;
 
-use super::DialResults;
+use super::turn::Dial;
 use crate::connections::ConnectionId;
 use crate::epmd;
 use crate::limits::DIAL_THREADS_MAX;
@@ -23,21 +24,28 @@ const STEP_TIME: Duration = Duration::from_secs(5);
 /// Longest answer of epmd in bytes: a name and a few numbers.
 const ANSWER_BYTES_MAX: u64 = 1024;
 
+/// Outcomes of connection attempts, passed to the node's thread.
+pub(crate) struct DialResults<S> {
+    pub(super) results: Mutex<Vec<DialResult<S>>>,
+    /// Number of dialing threads.
+    running: AtomicUsize,
+}
+
 /// The outcome of a connection attempt.
-pub(super) struct DialResult {
+pub(super) struct DialResult<S> {
     pub(super) connection: ConnectionId,
-    pub(super) outcome: io::Result<DialedNode>,
+    pub(super) outcome: io::Result<DialedNode<S>>,
 }
 
 /// A node that has accepted the connection.
-pub(super) struct DialedNode {
-    pub(super) socket: OwnedFd,
+pub(super) struct DialedNode<S> {
+    pub(super) socket: S,
     pub(super) address: SocketAddr,
     pub(super) version: u16,
 }
 
 /// Guard that counts a dialing thread until it ends.
-struct RunningDial(Arc<DialResults>);
+struct RunningDial(Arc<DialResults<OwnedFd>>);
 
 impl Drop for RunningDial {
     fn drop(&mut self) {
@@ -45,12 +53,31 @@ impl Drop for RunningDial {
     }
 }
 
-/// Connects to a node on a new thread, which adds the outcome to `dial_results`.
-pub(super) fn dial(
+impl<S> Default for DialResults<S> {
+    fn default() -> Self {
+        Self {
+            results: Mutex::default(),
+            running: AtomicUsize::new(0),
+        }
+    }
+}
+
+/// Returns what connects to a node on a new thread, and where it adds the outcomes.
+pub(super) fn dialer(
+    epmd_port: u16,
+    worker: &Arc<ExternalWorker>,
+) -> (Dial, Arc<DialResults<OwnedFd>>) {
+    let results = Arc::<DialResults<_>>::default();
+    let (shared, worker) = (Arc::clone(&results), Arc::clone(worker));
+    let start = move |connection, name| dial(connection, name, epmd_port, &shared, &worker);
+    (Box::new(start), results)
+}
+
+fn dial(
     connection: ConnectionId,
     name: NodeName,
     epmd_port: u16,
-    dial_results: &Arc<DialResults>,
+    dial_results: &Arc<DialResults<OwnedFd>>,
     worker: &Arc<ExternalWorker>,
 ) {
     let report = {
@@ -81,7 +108,7 @@ pub(super) fn dial(
     }
 }
 
-fn connect(name: &NodeName, epmd_port: u16) -> io::Result<DialedNode> {
+fn connect(name: &NodeName, epmd_port: u16) -> io::Result<DialedNode<OwnedFd>> {
     let host = (name.host(), epmd_port).to_socket_addrs()?;
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for epmd in host {
@@ -93,7 +120,7 @@ fn connect(name: &NodeName, epmd_port: u16) -> io::Result<DialedNode> {
     Err(failure)
 }
 
-fn connect_via(name: &NodeName, epmd: SocketAddr) -> io::Result<DialedNode> {
+fn connect_via(name: &NodeName, epmd: SocketAddr) -> io::Result<DialedNode<OwnedFd>> {
     let mut mapper = TcpStream::connect_timeout(&epmd, STEP_TIME)?;
     mapper.set_read_timeout(Some(STEP_TIME))?;
     mapper.write_all(&epmd::look_up(name))?;

@@ -23,7 +23,7 @@ const SLACK_BYTES: u64 = 1 << 20;
 
 /// The file, open for appending.
 #[derive(Debug)]
-pub(super) struct IdTermsFile {
+pub(crate) struct IdTermsFile {
     path: PathBuf,
     file: File,
     bytes: u64,

@@ -2,24 +2,23 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use reactor::{
-    Accepted, Acceptor, Clock, Driver as _, EventLoop, Handler, Interest, ListenerOptions,
-    RateLimitedWarnings, Received, Sent, Signal, System, Tick, Timing, Token,
+    Accepted, Acceptor, Clock, Driver as Kernel, EventLoop, Handler, Interest, RateLimitedWarnings,
+    Received, Sent, Signal, Tick, Timing, Token,
 };
 use router::Mailboxes;
 use server::{ExternalWorker, WorkerCommand};
 
-use super::DialResults;
-use super::dial::{self, DialResult};
+use super::dial::{DialResult, DialResults};
 use super::id_terms_file::IdTermsFile;
 use crate::connections::ConnectionId;
 use crate::limits::{ACCEPTS_PER_TURN_MAX, READ_BLOCK_BYTES, READS_PER_TURN_MAX};
 use crate::metrics::{Metric, NodeCounters};
 use crate::node::{Effect, Node};
+use crate::node_name::NodeName;
 
 /// Shortest time between two warnings that the node cannot accept.
 const ACCEPT_WARNING_INTERVAL: Duration = Duration::from_secs(60);
@@ -29,15 +28,15 @@ const MORE_DESCRIPTORS: &str =
     "an Erlang node waits; raise the limit on open files (ulimit -n, LimitNOFILE=)";
 
 /// A node with its sockets.
-pub(super) struct Driver<M> {
-    node: Node<M>,
+pub(crate) struct Driver<M, K: Kernel> {
+    pub(crate) node: Node<M>,
     worker: Arc<ExternalWorker>,
-    system: System,
-    acceptor: Acceptor<OwnedFd>,
+    kernel: K,
+    acceptor: Acceptor<K::Listener>,
     now: Tick,
-    sockets: HashMap<ConnectionId, Socket>,
-    dial_results: Arc<DialResults>,
-    epmd_port: u16,
+    sockets: HashMap<ConnectionId, Socket<K::Socket>>,
+    dial: Dial,
+    dial_results: Arc<DialResults<K::Socket>>,
     id_terms_file: Option<IdTermsFile>,
     /// Connections that may hold unread bytes and will not signal again.
     unread: Vec<ConnectionId>,
@@ -47,8 +46,11 @@ pub(super) struct Driver<M> {
     failure: Option<io::Error>,
 }
 
-struct Socket {
-    socket: OwnedFd,
+/// Connects to a node, and adds the outcome to [`DialResults`].
+pub(crate) type Dial = Box<dyn Fn(ConnectionId, NodeName)>;
+
+struct Socket<S> {
+    socket: S,
     /// Whether the poller reports that the socket is writable.
     is_write_watched: bool,
     /// Whether reading waits until the send buffer is empty.
@@ -67,30 +69,28 @@ pub(super) fn random_u32() -> io::Result<u32> {
     Ok(u32::from_ne_bytes(bytes))
 }
 
-impl<M: Mailboxes> Driver<M> {
-    pub(super) fn new(
+impl<M: Mailboxes, K: Kernel> Driver<M, K> {
+    /// `listen` opens the listener where other nodes connect.
+    pub(crate) fn new(
         node: Node<M>,
         worker: Arc<ExternalWorker>,
-        listener: OwnedFd,
-        options: &ListenerOptions,
-        epmd_port: u16,
+        mut kernel: K,
+        listen: impl FnOnce(&mut K, Token) -> io::Result<K::Listener>,
+        (dial, dial_results): (Dial, Arc<DialResults<K::Socket>>),
         id_terms_file: Option<IdTermsFile>,
     ) -> io::Result<Self> {
-        let mut system = System::new(worker.as_ref())?;
         let warnings = RateLimitedWarnings::new(ACCEPT_WARNING_INTERVAL);
         let mut acceptor = Acceptor::new(warnings, MORE_DESCRIPTORS);
-        acceptor.open(&mut system, (), |system, token| {
-            system.adopt(listener, options, token)
-        })?;
+        acceptor.open(&mut kernel, (), listen)?;
         Ok(Self {
             node,
             worker,
-            now: system.now(),
-            system,
+            now: kernel.now(),
+            kernel,
             acceptor,
             sockets: HashMap::new(),
-            dial_results: Arc::default(),
-            epmd_port,
+            dial,
+            dial_results,
             id_terms_file,
             unread: Vec::new(),
             block: vec![0; READ_BLOCK_BYTES],
@@ -101,7 +101,7 @@ impl<M: Mailboxes> Driver<M> {
 
     /// Runs the node until the server drains its workers.
     pub(super) fn run(mut self) -> io::Result<()> {
-        EventLoop::new(&self.system).run(&mut self)?;
+        EventLoop::new(&self.kernel).run(&mut self)?;
         self.node.registry.observe_drain();
         self.worker.close_mailbox();
         self.failure.map_or(Ok(()), Err)
@@ -118,11 +118,11 @@ impl<M: Mailboxes> Driver<M> {
         }
     }
 
-    fn watch(&mut self, connection: ConnectionId, socket: OwnedFd) {
+    fn watch(&mut self, connection: ConnectionId, socket: K::Socket) {
         let token = Token::tagged_number(0, connection.0.into());
         self.node.metrics.add(Metric::Watches, 1);
         if self
-            .system
+            .kernel
             .watch(&socket, token, Interest::Readable)
             .is_err()
         {
@@ -147,7 +147,7 @@ impl<M: Mailboxes> Driver<M> {
                 return;
             }
             self.node.metrics.add(Metric::Receives, 1);
-            match self.system.recv(&socket.socket, &mut self.block) {
+            match self.kernel.recv(&socket.socket, &mut self.block) {
                 Received::Bytes(count) => {
                     self.node.metrics.add(Metric::BytesRead, count as u64);
                     self.node.receive(connection, &self.block[..count]);
@@ -255,7 +255,7 @@ impl<M: Mailboxes> Driver<M> {
             }
             self.node.metrics.add(Metric::Sends, 1);
             match self
-                .system
+                .kernel
                 .send(&socket.socket, &[connection.send_buffer.unsent()])
             {
                 Sent::Bytes(count) => {
@@ -270,7 +270,7 @@ impl<M: Mailboxes> Driver<M> {
                         socket.is_write_watched = true;
                         let token = Token::tagged_number(0, id.0.into());
                         self.node.metrics.add(Metric::Watches, 1);
-                        if self.system.watch_writable(&socket.socket, token).is_err() {
+                        if self.kernel.watch_writable(&socket.socket, token).is_err() {
                             self.node.ended(id);
                         }
                     }
@@ -291,15 +291,7 @@ impl<M: Mailboxes> Driver<M> {
     fn apply_effects(&mut self) {
         for effect in std::mem::take(&mut self.node.effects) {
             match effect {
-                Effect::Dial(connection, name) => {
-                    dial::dial(
-                        connection,
-                        name,
-                        self.epmd_port,
-                        &self.dial_results,
-                        &self.worker,
-                    );
-                }
+                Effect::Dial(connection, name) => (self.dial)(connection, name),
                 Effect::Close(connection, last) => {
                     let socket = self.sockets.remove(&connection);
                     // Its descriptor is free at the end of this turn.
@@ -309,7 +301,7 @@ impl<M: Mailboxes> Driver<M> {
                     {
                         // A refusal. It fits into the socket's empty buffer; if it does not, it is
                         // dropped.
-                        let _ = self.system.send(&socket.socket, &[&last]);
+                        let _ = self.kernel.send(&socket.socket, &[&last]);
                     }
                 }
             }
@@ -317,12 +309,12 @@ impl<M: Mailboxes> Driver<M> {
     }
 }
 
-impl<M: Mailboxes> Handler for Driver<M> {
-    type Driver = System;
+impl<M: Mailboxes, K: Kernel> Handler for Driver<M, K> {
+    type Driver = K;
     type Counters = NodeCounters;
 
-    fn driver(&mut self) -> &mut System {
-        &mut self.system
+    fn driver(&mut self) -> &mut K {
+        &mut self.kernel
     }
 
     fn counters(&self) -> &NodeCounters {
@@ -367,7 +359,7 @@ impl<M: Mailboxes> Handler for Driver<M> {
             let counters: &NodeCounters = &self.node.metrics;
             match self
                 .acceptor
-                .accept(&mut self.system, counters, self.now, id)
+                .accept(&mut self.kernel, counters, self.now, id)
             {
                 Accepted::Connection(socket, address) => {
                     let Some(challenge) = self.challenge() else {
@@ -401,7 +393,7 @@ impl<M: Mailboxes> Handler for Driver<M> {
         self.node.serve_notices();
         self.save_id_terms();
         self.node.run_deadlines();
-        self.acceptor.resume_if_due(&mut self.system, self.now);
+        self.acceptor.resume_if_due(&mut self.kernel, self.now);
         self.flush();
         self.settle_parcels();
         self.apply_effects();

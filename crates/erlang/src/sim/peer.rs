@@ -15,6 +15,7 @@ pub(crate) struct Peer {
     pub(crate) name: &'static str,
     pub(crate) cookie: &'static str,
     pub(crate) flags: u64,
+    pub(crate) creation: u32,
 }
 
 impl Peer {
@@ -24,12 +25,13 @@ impl Peer {
             name,
             cookie: COOKIE,
             flags: 0xd_07df_7fbd,
+            creation: PEERS_CREATION,
         }
     }
 
-    fn proof(&self) -> [u8; 16] {
+    fn proof(&self, challenge: u32) -> [u8; 16] {
         let cookie = Cookie::parse(self.cookie).expect("a cookie");
-        cookie.digest(CHALLENGE)
+        cookie.digest(challenge)
     }
 
     /// Returns all bytes that a connecting peer sends in a handshake of version 6.
@@ -46,7 +48,7 @@ impl Peer {
                 b'c',
                 &[
                     &((self.flags >> 32) as u32).to_be_bytes(),
-                    &PEERS_CREATION.to_be_bytes(),
+                    &self.creation.to_be_bytes(),
                 ],
             ));
         }
@@ -69,7 +71,7 @@ impl Peer {
             b'N',
             &[
                 &self.flags.to_be_bytes(),
-                &PEERS_CREATION.to_be_bytes(),
+                &self.creation.to_be_bytes(),
                 &(self.name.len() as u16).to_be_bytes(),
                 self.name.as_bytes(),
             ],
@@ -87,7 +89,7 @@ impl Peer {
             &[
                 &self.flags.to_be_bytes(),
                 &PEERS_CHALLENGE.to_be_bytes(),
-                &PEERS_CREATION.to_be_bytes(),
+                &self.creation.to_be_bytes(),
                 &(self.name.len() as u16).to_be_bytes(),
                 self.name.as_bytes(),
             ],
@@ -101,16 +103,24 @@ impl Peer {
     }
 
     pub(crate) fn reply(&self) -> Vec<u8> {
-        short(b'r', &[&PEERS_CHALLENGE.to_be_bytes(), &self.proof()])
+        self.reply_to(CHALLENGE)
+    }
+
+    /// The answer to another challenge than [`CHALLENGE`].
+    pub(crate) fn reply_to(&self, challenge: u32) -> Vec<u8> {
+        short(
+            b'r',
+            &[&PEERS_CHALLENGE.to_be_bytes(), &self.proof(challenge)],
+        )
     }
 
     pub(crate) fn acknowledgement(&self) -> Vec<u8> {
-        short(b'a', &[&self.proof()])
+        short(b'a', &[&self.proof(CHALLENGE)])
     }
 
     /// A pid of the peer.
     pub(crate) fn pid(&self, id: u32) -> Vec<u8> {
-        pid(self.name, id, PEERS_CREATION)
+        pid(self.name, id, self.creation)
     }
 
     /// A message to a registered process of the node.
@@ -121,18 +131,23 @@ impl Peer {
 
     /// A `gen_server` call. The answer goes to process 5.
     pub(crate) fn call_to(&self, name: &str, request: &[u8]) -> Vec<u8> {
-        let from = tuple(&[self.pid(5), self.reference(1)]);
+        self.call_numbered(1, name, request)
+    }
+
+    /// A `gen_server` call whose answer has this number.
+    pub(crate) fn call_numbered(&self, number: u32, name: &str, request: &[u8]) -> Vec<u8> {
+        let from = tuple(&[self.pid(5), self.reference(number)]);
         self.send_to(name, &tuple(&[atom("$gen_call"), from, request.to_vec()]))
     }
 
     /// A reference of the peer.
     pub(crate) fn reference(&self, number: u32) -> Vec<u8> {
-        reference(self.name, PEERS_CREATION, &[number, 0, 0])
+        reference(self.name, self.creation, &[number, 0, 0])
     }
 }
 
 /// Encodes a handshake message with its size.
-fn short(kind: u8, parts: &[&[u8]]) -> Vec<u8> {
+pub(crate) fn short(kind: u8, parts: &[&[u8]]) -> Vec<u8> {
     let content = parts.concat();
     let mut message = (content.len() as u16 + 1).to_be_bytes().to_vec();
     message.push(kind);
@@ -289,7 +304,8 @@ pub(crate) fn hear_messages(mut bytes: &[u8]) -> Vec<String> {
     messages
 }
 
-fn hear_packet(packet: &[u8]) -> String {
+/// Decodes a packet after the handshake.
+pub(crate) fn hear_packet(packet: &[u8]) -> String {
     let (terms, has_versions) = match packet {
         [] => return String::new(),
         [131, 68, 0, terms @ ..] => (terms, false),

@@ -14,7 +14,7 @@ use reactor::{
 use rustix::io::Errno;
 
 /// Options of the simulated listeners.
-pub(super) const LISTENER: ListenerOptions = ListenerOptions {
+pub const LISTENER: ListenerOptions = ListenerOptions {
     backlog: 1,
     user_timeout: Duration::ZERO,
     keepalive: None,
@@ -214,7 +214,7 @@ fn refuse(times: &mut usize, pipe: &mut Pipe) -> io::Result<()> {
 }
 
 /// A server's end of a connection.
-pub(super) struct Socket {
+pub struct Socket {
     network: Shared,
     number: usize,
 }
@@ -237,8 +237,8 @@ fn address_of(client: usize) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, (client % 4) as u8 + 1], 1024))
 }
 
-/// The driver of the worker under test.
-pub(super) struct SimDriver(pub(super) Shared);
+/// The driver of a simulated worker.
+pub struct SimDriver(pub(super) Shared);
 
 impl Driver for SimDriver {
     type Socket = Socket;

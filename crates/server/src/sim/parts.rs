@@ -8,7 +8,7 @@ use graph::Graph;
 use history::History;
 use parking_lot::Mutex;
 use reactor::{
-    Driver as _, EventLoop, Mailbox, RateLimitedWarnings, SharedClock, SourceCounts, Tick,
+    Driver as _, EventLoop, Handler, Mailbox, RateLimitedWarnings, SharedClock, SourceCounts, Tick,
 };
 use router::{Router, WorkerId};
 
@@ -24,13 +24,13 @@ use crate::stats::{Metric, WorkerStats};
 use crate::worker::Worker;
 
 /// Descriptors that each worker may have.
-const DESCRIPTORS: usize = 1_000;
+pub(super) const DESCRIPTORS: usize = 1_000;
 
 /// What the workers of a server share, and what others have of it.
 pub(super) struct Parts {
     pub(super) shared: Arc<Shared>,
     pub(super) handle: Handle,
-    /// One of each worker.
+    /// One of each worker, those of external workers last.
     pub(super) mailboxes: Vec<Arc<Mailbox<Mail>>>,
     /// Clock of publishers.
     pub(super) clock: Arc<AtomicU64>,
@@ -61,7 +61,8 @@ impl Parts {
         };
         set(&mut settings);
         let mailbox = |_| Arc::new(Mailbox::new(MAILBOX_WEIGHT_MAX).expect("an eventfd"));
-        let mailboxes: Vec<_> = (0..workers).map(mailbox).collect();
+        let places = workers + settings.external_workers;
+        let mailboxes: Vec<_> = (0..places).map(mailbox).collect();
         let clock = Arc::default();
         let post = Post::new(
             mailboxes.clone().into(),
@@ -69,7 +70,7 @@ impl Parts {
         );
         let router = Router::new(epoch, graph, post);
         let router = Arc::new(prepare(router));
-        let stats = (0..workers).map(|_| Arc::new(WorkerStats::default()));
+        let stats = (0..places).map(|_| Arc::new(WorkerStats::default()));
         let draining = Arc::new(AtomicBool::new(false));
         let paused = Arc::new(AtomicBool::new(false));
         let unready = Arc::new(AtomicBool::new(false));
@@ -155,31 +156,26 @@ pub(super) fn worker(
 
 /// Turns of a worker, and its sleep between them.
 pub(super) struct Turns {
-    /// Number of the worker.
-    nth: u16,
     event_loop: EventLoop,
     /// The worker sleeps, until this time or for as long as it takes.
     asleep: Option<Option<Tick>>,
 }
 
 impl Turns {
-    pub(super) fn new(nth: u16, worker: &Worker<SimDriver>) -> Self {
+    pub(super) fn new(driver: &SimDriver) -> Self {
         Self {
-            nth,
-            event_loop: EventLoop::new(&worker.table.driver),
+            event_loop: EventLoop::new(driver),
             asleep: None,
         }
     }
 
     /// Lets the worker take a turn, if it has a reason to: work of its own, a signal, a deadline or
     /// a rung mailbox. Whatever else changed, a sleeping worker does not learn of it.
-    pub(super) fn take(
-        &mut self,
-        worker: &mut Worker<SimDriver>,
-        mailbox: &Mailbox<Mail>,
-        budget: &Budget,
-    ) {
-        let net = Net::clone(&worker.table.driver.0);
+    pub(super) fn take<H>(&mut self, worker: &mut H, mailbox: &Mailbox<Mail>)
+    where
+        H: Handler<Driver = SimDriver>,
+    {
+        let net = Net::clone(&worker.driver().0);
         let now = net.borrow().now;
         let deadline = *self.asleep.get_or_insert_with(|| {
             let timeout = self.event_loop.prepare(worker);
@@ -194,10 +190,14 @@ impl Turns {
                 .wait(worker, Some(Duration::ZERO))
                 .expect("the simulated poller does not fail");
             self.event_loop.act(worker);
-            let held = budget.held_by(self.nth);
-            assert_eq!(held, worker.count_buffer_bytes(), "bytes in buffers");
         }
     }
+}
+
+/// Checks that the bytes which a worker has in buffers are those that the budget knows of.
+pub(super) fn assert_budget_is_true(budget: &Budget, nth: u16, worker: &Worker<SimDriver>) {
+    let held = budget.held_by(nth);
+    assert_eq!(held, worker.count_buffer_bytes(), "bytes in buffers");
 }
 
 /// The time at which a wait that begins now is over: a kernel never wakes a worker early.

@@ -28,7 +28,7 @@ pub struct SimClient {
 /// A server whose workers take a turn when they are told, if they have a reason to. Owned by the
 /// test.
 pub struct SimServer {
-    parts: Parts,
+    pub(super) parts: Parts,
     stations: Vec<Station>,
 }
 
@@ -39,7 +39,8 @@ impl fmt::Debug for SimServer {
 }
 
 impl SimServer {
-    /// Makes a server over a graph. `epoch` names it in event ids.
+    /// Makes a server over a graph. `epoch` names it in event ids. Each of its external workers is
+    /// made by [`SimExternal::new`](super::SimExternal::new).
     pub fn new(
         graph: Arc<Graph>,
         epoch: &str,
@@ -47,8 +48,11 @@ impl SimServer {
         live: LiveSettings,
         history: Recorder,
         presence: Option<PresenceSettings>,
+        external_workers: u16,
     ) -> Self {
-        let set = |settings: &mut crate::Settings| settings.presence = presence;
+        let set = |settings: &mut crate::Settings| {
+            (settings.presence, settings.external_workers) = (presence, external_workers);
+        };
         let parts = Parts::over(graph, epoch, workers, live, set, |router| {
             let router = router.with_recorder(history);
             match presence {

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use reactor::{Handler as _, Mailbox};
 
 use super::net::{Shared as Net, SimDriver};
-use super::parts::{Parts, Turns, assert_nothing_is_left, worker};
+use super::parts::{Parts, Turns, assert_budget_is_true, assert_nothing_is_left, worker};
 use crate::listener::ListenerKind;
 use crate::mail::Mail;
 use crate::worker::Worker;
 
 /// A worker of several, with a plain listener. Owned by a simulation.
 pub(super) struct Station {
+    nth: u16,
     pub(super) net: Net,
     pub(super) worker: Worker<SimDriver>,
     pub(super) mailbox: Arc<Mailbox<Mail>>,
@@ -23,18 +24,21 @@ pub(super) struct Station {
 impl Station {
     /// Makes all workers of a server.
     pub(super) fn all(parts: &Parts) -> Vec<Self> {
+        let external_workers = usize::from(parts.shared.settings.external_workers);
+        let own = &parts.mailboxes[..parts.mailboxes.len() - external_workers];
         let of = |(nth, mailbox): (u16, &Arc<_>)| {
             let kinds = [ListenerKind::Plain];
             let worker = worker(nth, &parts.shared, &parts.handle, mailbox, &kinds);
             Self {
                 net: Net::clone(&worker.table.driver.0),
-                turns: Turns::new(nth, &worker),
+                nth,
+                turns: Turns::new(&worker.table.driver),
                 worker,
                 mailbox: Arc::clone(mailbox),
                 is_over: false,
             }
         };
-        (0..).zip(&parts.mailboxes).map(of).collect()
+        (0..).zip(own).map(of).collect()
     }
 
     /// Lets the worker take a turn, if it has a reason to. Returns whether it has not ended.
@@ -45,8 +49,8 @@ impl Station {
             }
             return false;
         }
-        let budget = &parts.shared.budget;
-        self.turns.take(&mut self.worker, &self.mailbox, budget);
+        self.turns.take(&mut self.worker, &self.mailbox);
+        assert_budget_is_true(&parts.shared.budget, self.nth, &self.worker);
         true
     }
 

@@ -14,7 +14,8 @@ use router::{Accepted, Router, Tally};
 use super::client::{self, TlsClient};
 use super::net::{Shared as Net, SimDriver};
 use super::parts::{
-    Parts, Turns, assert_nothing_is_left, assert_nothing_shared_is_left, left, worker,
+    Parts, Turns, assert_budget_is_true, assert_nothing_is_left, assert_nothing_shared_is_left,
+    left, worker,
 };
 use super::texts::payloads;
 pub(super) use super::texts::{event, id, unchunked};
@@ -122,7 +123,7 @@ impl World {
         );
         Self {
             net,
-            turns: Turns::new(0, &worker),
+            turns: Turns::new(&worker.table.driver),
             worker,
             handle,
             mailbox,
@@ -243,8 +244,8 @@ impl World {
 
     /// Lets the worker take a turn, if it has a reason to.
     pub(super) fn turn(&mut self) {
-        self.turns
-            .take(&mut self.worker, &self.mailbox, &self.shared.budget);
+        self.turns.take(&mut self.worker, &self.mailbox);
+        assert_budget_is_true(&self.shared.budget, 0, &self.worker);
         self.pump();
     }
 

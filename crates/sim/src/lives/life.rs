@@ -4,6 +4,10 @@
 mod requests;
 /// Clients that follow, and come back.
 mod clients;
+/// Erlang nodes, and their processes.
+mod nodes;
+/// What the model knows of sessions.
+mod session;
 /// Who is online, and what clients are told of it.
 mod presence;
 /// What goes wrong with the disk and the process.
@@ -11,16 +15,17 @@ mod crashes;
 /// What must be so in the end.
 mod judgement;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use eventlog::SyncPolicy;
 use eventlog::sim::SimDirectory;
 use graph::Id;
 use server::Metric;
-use server::sim::{ClientState as State, Dice, Posted, Reader, SimClient, Trace};
+use server::sim::{Dice, Posted, Reader, SimClient, Trace};
 
+use self::nodes::Node;
 use self::presence::{Attendance, Told};
+use self::session::Session;
 use super::edges::Edges;
 use super::process::{Process, Storage, WORKERS, new_disk};
 use super::publisher::Publisher;
@@ -49,9 +54,14 @@ enum Happened {
     Queued,
     /// Somebody came back with the id of a process before.
     CameBackToAnother,
+    /// A process of a node was sent an event, and has published one; a node has vanished with its
+    /// processes.
+    ProcessReached,
+    ProcessPublished,
+    NodeVanished,
 }
 
-const HAPPENED: [Happened; 12] = [
+const HAPPENED: [Happened; 15] = [
     Happened::PowerLost,
     Happened::Killed,
     Happened::KilledInWrite,
@@ -64,21 +74,16 @@ const HAPPENED: [Happened; 12] = [
     Happened::Replayed,
     Happened::Queued,
     Happened::CameBackToAnother,
+    Happened::ProcessReached,
+    Happened::ProcessPublished,
+    Happened::NodeVanished,
 ];
 
 /// A connection of a reader.
 struct Client {
     at: SimClient,
     reader: usize,
-    ids: BTreeSet<&'static str>,
-    /// It has read everything at once, and stays.
-    is_faithful: bool,
-    state: State,
-    /// The model's time when it was seen to be online, and to be gone.
-    online: Option<u64>,
-    gone: Option<u64>,
-    /// Numbers of events that it must have when the workers are at rest.
-    owed: Vec<usize>,
+    session: Session,
     /// Its reader has read what it will.
     is_read: bool,
     /// What it was told of who is online.
@@ -112,6 +117,8 @@ pub(super) struct Life {
     published: Vec<Published>,
     readers: Vec<Reader>,
     clients: Vec<Client>,
+    /// Nodes that have connected to this process.
+    nodes: Vec<Node>,
     attendance: Attendance,
     /// Time of the history, in seconds.
     seconds: u32,
@@ -151,6 +158,7 @@ impl Life {
             published: Vec::new(),
             readers: Vec::new(),
             clients: Vec::new(),
+            nodes: Vec::new(),
             attendance: Attendance::default(),
             seconds: 0,
             has_log_failed: false,
@@ -193,12 +201,14 @@ impl Life {
     /// Returns a number for all that the server has done so far.
     pub(super) fn digest(&self) -> u64 {
         let server = self.process.server.digest();
-        server ^ self.storage.disk.digest().rotate_left(21) ^ self.answers.rotate_left(42)
+        let node = self.process.node.digest();
+        let disk = self.storage.disk.digest();
+        server ^ node.rotate_left(11) ^ disk.rotate_left(21) ^ self.answers.rotate_left(42)
     }
 
     pub(super) fn step(&mut self, dice: &mut Dice) {
         let nth = dice.roll(WORKERS);
-        match dice.roll(32) {
+        match dice.roll(44) {
             0..=2 => self.connect(nth, dice),
             3..=6 => self.publish(dice),
             7..=10 => self.change(dice),
@@ -218,6 +228,11 @@ impl Life {
             28 => self.forget(dice),
             29 => self.turn(nth),
             30 => self.break_off(dice),
+            31 => self.connect_node(dice),
+            32..=36 => self.ask_of_node(dice),
+            37 => self.say_to_node(dice),
+            38..=40 => self.turn_node(),
+            41 => self.disturb_node(dice),
             _ => self.rest(),
         }
     }
@@ -262,6 +277,7 @@ impl Life {
 
     fn pass_a_tenth(&mut self) {
         self.process.pass(Duration::from_millis(100));
+        self.tick_nodes();
         self.tick_presence();
     }
 
@@ -282,6 +298,8 @@ impl Life {
             self.write_log();
             self.process.server.rest();
             self.look_at_clients();
+            self.process.node.rest();
+            self.look_at_nodes();
         }
         self.turn_control();
         self.judge_owed();

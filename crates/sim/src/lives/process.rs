@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use control::SimControl;
+use erlang::sim::SimNode;
 use eventlog::sim::{SimDirectory, SimLogWorker};
 use eventlog::{Run, Start, SyncPolicy};
 use graph::Graph;
@@ -64,6 +65,8 @@ pub(super) struct Process {
     runtime: Runtime,
     control: SimControl,
     pub(super) server: SimServer,
+    /// Its node in an Erlang cluster.
+    pub(super) node: SimNode,
     pub(super) graph: Arc<Graph>,
     writer: SimWriter,
     log: Option<SimLogWorker>,
@@ -135,7 +138,9 @@ impl Process {
             live,
             recorder,
             Some(PRESENCE),
+            1,
         );
+        let node = SimNode::new(&server);
         let runtime = Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
@@ -155,6 +160,7 @@ impl Process {
             runtime,
             control: control.expect("the rows are whole"),
             server,
+            node,
             graph,
             writer,
             log,
@@ -211,6 +217,7 @@ impl Process {
         self.millis
             .fetch_add(time.as_millis() as u64, Ordering::Relaxed);
         self.server.pass(time);
+        self.node.pass(time);
         self.runtime.block_on(tokio::time::advance(time));
     }
 

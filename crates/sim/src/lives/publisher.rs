@@ -31,6 +31,11 @@ pub(super) enum What {
     },
     /// List the subscriptions of an id.
     List(&'static str),
+    /// List the subscribers of an id.
+    Subscribers(&'static str),
+    /// Log in or out the process of this number.
+    Login(u32),
+    Logout(u32),
 }
 
 /// Subscriber and subject.

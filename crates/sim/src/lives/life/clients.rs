@@ -1,9 +1,10 @@
 //! Clients that follow, and come back.
 
-use server::sim::{Dice, Reader, STREAMS, WEBSOCKET, is_served};
+use server::sim::{ClientState as State, Dice, Reader, STREAMS, WEBSOCKET, is_served};
 
 use super::presence::Told;
-use super::{Client, Happened, Life, Published, State, name};
+use super::session::Session;
+use super::{Client, Happened, Life, Published, name};
 
 /// Readers of a life.
 const READERS_MAX: usize = 8;
@@ -38,13 +39,14 @@ impl Life {
         };
         self.arrive(worker, reader, room, bite);
         let is_faithful = room == usize::MAX && bite == usize::MAX;
-        self.clients.last_mut().expect("it has come").is_faithful = is_faithful;
+        let client = self.clients.last_mut().expect("it has come");
+        client.session.is_faithful = is_faithful;
     }
 
     /// Whether a reader has no connection, or one that ends.
     pub(super) fn may_come_back(&self, reader: usize) -> bool {
         let mut own = self.clients.iter().filter(|it| it.reader == reader);
-        own.all(|it| matches!(it.state, State::Leaving | State::Gone))
+        own.all(|it| matches!(it.session.state, State::Leaving | State::Gone))
     }
 
     pub(super) fn arrive(&mut self, worker: usize, reader: usize, room: usize, bite: usize) {
@@ -60,12 +62,7 @@ impl Life {
         self.clients.push(Client {
             at,
             reader,
-            ids: self.readers[reader].ids.clone(),
-            is_faithful: false,
-            state: State::Coming,
-            online: None,
-            gone: None,
-            owed: Vec::new(),
+            session: Session::coming(self.readers[reader].ids.clone(), false),
             is_read: false,
             told: Told::since(&self.attendance),
         });
@@ -127,11 +124,10 @@ impl Life {
         let Some(client) = self.clients.get_mut(nth) else {
             return;
         };
-        if client.state != State::Online {
+        if client.session.state != State::Online {
             return;
         }
-        client.is_faithful = false;
-        client.state = State::Leaving;
+        client.session.leave();
         let (at, reader) = (client.at, client.reader);
         match ends {
             true => self.process.server.end(at),
@@ -154,21 +150,22 @@ impl Life {
         let now = self.tick();
         let server = &self.process.server;
         for client in &mut self.clients {
-            if client.state == State::Gone {
+            let session = &mut client.session;
+            if session.state == State::Gone {
                 continue;
             }
             let reader = client.reader;
             if server.has_ended(client.at) || server.is_ending(client.at) {
                 assert!(
-                    !client.is_faithful,
+                    !session.is_faithful,
                     "reader {reader} kept up and was closed"
                 );
-                (client.state, client.gone) = (State::Gone, Some(now));
-            } else if client.state == State::Coming && server.sent_bytes(client.at) > 0 {
+                session.go(now);
+            } else if session.state == State::Coming && server.sent_bytes(client.at) > 0 {
                 let sent = server.sent(client.at);
                 let told = String::from_utf8_lossy(&sent);
                 assert!(is_served(&sent), "reader {reader} is told: {told}");
-                (client.state, client.online) = (State::Online, Some(now));
+                session.come(now);
             }
         }
         self.look_at_presence();
@@ -177,13 +174,14 @@ impl Life {
     /// Checks that whoever keeps up has what it must have.
     pub(super) fn judge_owed(&mut self) {
         let server = &self.process.server;
-        for client in self.clients.iter_mut().filter(|it| it.is_faithful) {
+        for client in self.clients.iter_mut().filter(|it| it.session.is_faithful) {
             let sent = server.sent(client.at);
-            for number in client.owed.drain(..) {
+            for number in client.session.owed.drain(..) {
                 let text = &self.published[number].text;
                 let has = sent.windows(text.len()).any(|it| it == text.as_bytes());
                 assert!(has, "reader {} has no {text}", client.reader);
             }
         }
+        self.judge_owed_to_processes();
     }
 }

@@ -134,7 +134,9 @@ impl Life {
             self.collect(reader, &mut dice);
         }
         self.look_at_unanswered();
+        self.judge_processes();
         self.clients.clear();
+        self.nodes.clear();
         self.attendance = Attendance::default();
         let name = epoch(self.runs);
         self.runs += 1;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use graph::sim::{Faults, SimDisk};
-use server::sim::Dice;
+use server::sim::{ClientState as State, Dice};
 
-use super::{Life, NAMES, PUBLISHERS, State, all_edges, id};
+use super::{Life, NAMES, PUBLISHERS, all_edges, id};
 use crate::lives::process::{AGE_SECONDS, WORKERS, open};
 
 impl Life {
@@ -17,10 +17,13 @@ impl Life {
         }
         self.say_all();
         self.process.server.make_all_room();
+        self.heal_nodes();
         self.rest();
+        // At once, and not when they are told something else.
+        self.assert_nodes_are_answered();
     }
 
-    /// All publishers are answered.
+    /// All publishers and nodes are answered.
     fn settle(&mut self) {
         self.say_all();
         self.rest();
@@ -28,6 +31,7 @@ impl Life {
             let asked = &self.publishers[nth].asked;
             assert!(asked.is_none(), "publisher {nth} waits for its answer");
         }
+        self.assert_nodes_are_answered();
         let waiting = self.process.graph.waiting_changes();
         assert_eq!(waiting, 0, "changes that wait for the disk");
     }
@@ -49,7 +53,8 @@ impl Life {
         self.run(Duration::from_secs(1));
         self.judge_presence();
         for client in &self.clients {
-            let is_served = client.state == State::Online || !client.is_faithful;
+            let session = &client.session;
+            let is_served = session.state == State::Online || !session.is_faithful;
             assert!(is_served, "reader {} waits for an answer", client.reader);
         }
         let (absent, present): (Vec<_>, Vec<_>) =
@@ -98,19 +103,23 @@ impl Life {
         }
         self.clients
             .iter_mut()
-            .for_each(|it| it.is_faithful = false);
+            .for_each(|it| it.session.is_faithful = false);
         self.count_replayed();
         self.process.server.end_all();
+        self.end_nodes();
         self.publishers.iter().for_each(|it| it.end());
         for _ in 0..30 {
             self.process.turn_control();
             self.process.server.rest();
+            self.process.node.rest();
             self.process.pass(Duration::from_millis(100));
             self.process.server.tick_presence();
         }
         self.process.server.ring();
         self.process.server.rest();
         self.process.server.assert_nothing_is_left();
+        self.process.node.assert_nothing_is_left();
+        self.judge_processes();
         let under_way = self.process.control_under_way();
         assert_eq!(
             under_way,

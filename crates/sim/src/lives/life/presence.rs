@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use server::sim::{Notice, notices};
+use server::sim::{ClientState as State, Notice, notices};
 
-use super::{Client, Life, NAMES, State};
+use super::session::Session;
+use super::{Life, NAMES};
 use crate::lives::process::PRESENCE_DELAY;
 
 /// Milliseconds between two looks of the presence thread.
@@ -94,9 +95,9 @@ impl Attendance {
     }
 
     /// Notes who is online now.
-    fn look(&mut self, clients: &[Client]) {
+    fn look<'a>(&mut self, sessions: impl Iterator<Item = &'a Session> + Clone) {
         for name in NAMES {
-            let mut own = clients.iter().filter(|it| it.ids.contains(name));
+            let mut own = sessions.clone().filter(|it| it.ids.contains(name));
             let is_sure = own.clone().any(|it| it.state == State::Online);
             let may_be = own.any(|it| it.state != State::Gone);
             let attended = self.by_name.entry(name).or_default();
@@ -136,14 +137,21 @@ impl Life {
     /// Time passes for those who look who is online.
     pub(super) fn tick_presence(&mut self) {
         self.attendance.now += TICK;
-        self.attendance.look(&self.clients);
+        self.look_who_is_online();
         self.attendance.tick();
         self.process.server.tick_presence();
     }
 
+    /// Notes who is online.
+    pub(super) fn look_who_is_online(&mut self) {
+        let mut attendance = std::mem::take(&mut self.attendance);
+        attendance.look(self.sessions());
+        self.attendance = attendance;
+    }
+
     /// Notes who is online, and checks what clients are told of it.
     pub(super) fn look_at_presence(&mut self) {
-        self.attendance.look(&self.clients);
+        self.look_who_is_online();
         let server = &self.process.server;
         for client in &mut self.clients {
             let told = &mut client.told;
@@ -167,14 +175,14 @@ impl Life {
     pub(super) fn judge_presence(&self) {
         for client in &self.clients {
             let asks = self.readers[client.reader].asks_presence;
-            if !asks || client.state != State::Online {
+            if !asks || client.session.state != State::Online {
                 continue;
             }
             for name in NAMES {
-                let follows = client.ids.iter().filter(|it| **it != name);
+                let follows = client.session.ids.iter().filter(|it| **it != name);
                 let mut follows = follows.map(|&id| self.edges.known((id, name)));
                 let is_told = client.told.online.contains(name);
-                let is_followed = match client.ids.contains(name) {
+                let is_followed = match client.session.ids.contains(name) {
                     true => Some(false),
                     false if follows.clone().any(|it| it == Some(true)) => Some(true),
                     false if follows.all(|it| it == Some(false)) => Some(false),
@@ -190,7 +198,7 @@ impl Life {
                     expected.is_none_or(|it| it == is_told),
                     "reader {}, of {:?}, takes {name} for online: {is_told}",
                     client.reader,
-                    client.ids
+                    client.session.ids
                 );
             }
         }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use server::sim::{Dice, Posted};
 
-use super::{Happened, Life, NAMES, PUBLISHERS, Published, State, all_edges, name};
+use super::session::Bounds;
+use super::{Happened, Life, NAMES, PUBLISHERS, Published, all_edges, name};
 use crate::lives::publisher::{Answer, Asked, Edge, Publisher, What};
 
 impl Life {
@@ -58,16 +59,23 @@ impl Life {
         let gone = std::mem::replace(&mut self.publishers[nth], next);
         gone.break_off();
         let now = self.tick();
-        match gone.asked.map(|asked| asked.what) {
-            Some(What::Publish(number)) => {
+        if let Some(asked) = gone.asked {
+            self.abandon(asked.what, now);
+        }
+    }
+
+    /// Whoever has asked for something has gone: it may be done.
+    pub(super) fn abandon(&mut self, what: What, now: u64) {
+        match what {
+            What::Publish(number) => {
                 let [_, possible] = self.readers_of(number);
                 let published = &mut self.published[number];
                 (published.posted.readers, published.is_settled) = (possible, true);
             }
-            Some(What::Change { edges, .. }) => {
+            What::Change { edges, .. } => {
                 edges.into_iter().for_each(|it| self.edges.abandon(it, now));
             }
-            Some(What::List(_)) | None => {}
+            What::List(_) | What::Subscribers(_) | What::Login(_) | What::Logout(_) => {}
         }
     }
 
@@ -85,13 +93,19 @@ impl Life {
     }
 
     pub(super) fn publish_about(&mut self, nth: usize, subject: &'static str, is_sent: bool) {
-        let number = self.published.len();
-        let text = format!("{number}:{subject};");
+        let number = self.compose(subject, is_sent);
+        let text = self.published[number].text.clone();
         let verb = if is_sent { "send" } else { "publish" };
         let path = format!("/v1/{verb}/{subject}");
         self.ask(nth, ("POST", &path), &text, What::Publish(number));
+        self.published[number].begun = self.clock;
+    }
+
+    /// Makes an event that is published now, and returns its number.
+    pub(super) fn compose(&mut self, subject: &'static str, is_sent: bool) -> usize {
+        let number = self.published.len();
         self.published.push(Published {
-            text,
+            text: format!("{number}:{subject};"),
             posted: Posted {
                 position: 0,
                 subject,
@@ -105,6 +119,7 @@ impl Life {
             is_on_disk: false,
             run: self.runs - 1,
         });
+        number
     }
 
     pub(super) fn change(&mut self, dice: &mut Dice) {
@@ -229,6 +244,9 @@ impl Life {
             What::Change { edges, is_whole } => {
                 self.changed(&edges, is_whole, asked.begun, now, answer);
             }
+            What::Subscribers(_) | What::Login(_) | What::Logout(_) => {
+                unreachable!("nodes ask for these")
+            }
         }
     }
 
@@ -292,6 +310,12 @@ impl Life {
     fn receipt(&mut self, number: usize, answer: &Answer) {
         assert_eq!(answer.status, 200, "{answer:?}");
         let [sure, possible] = self.readers_of(number);
+        let Bounds {
+            sessions,
+            written: sure_written,
+            online,
+        } = self.bounds(number);
+        let processes = self.processes_with(number);
         let id = answer.body["id"].as_str().expect("an id");
         let (epoch, position) = id.split_once('-').expect("an epoch and a position");
         let position = position.parse().expect("a number");
@@ -301,7 +325,6 @@ impl Life {
         let Published {
             text,
             posted,
-            begun,
             is_settled,
             is_on_disk,
             ..
@@ -316,62 +339,27 @@ impl Life {
         *is_on_disk = !is_unstored;
         posted.readers = possible.clone();
         *is_settled = true;
-        let is_for = |client: &super::Client, ids: &BTreeSet<_>| !client.ids.is_disjoint(ids);
-        let was_online = |client: &&super::Client| {
-            client.state == State::Online && client.online.is_some_and(|online| online < *begun)
-        };
-        let may_be_online = |client: &&super::Client| client.gone.is_none_or(|gone| gone >= *begun);
-        let clients = || self.clients.iter();
-        let sure_sessions = clients().filter(was_online).filter(|it| is_for(it, &sure));
-        let sure_online: BTreeSet<_> = sure_sessions.clone().flat_map(|it| &it.ids).collect();
-        let sure_online = sure_online
-            .into_iter()
-            .filter(|it| sure.contains(*it))
-            .count() as u64;
-        let possible_sessions = clients()
-            .filter(may_be_online)
-            .filter(|it| is_for(it, &possible));
-        let possible_online: BTreeSet<_> =
-            possible_sessions.clone().flat_map(|it| &it.ids).collect();
-        let possible_online = possible_online
-            .into_iter()
-            .filter(|it| possible.contains(*it))
-            .count() as u64;
-        let between = |what: &str, value: u64, least: u64, most: u64| {
+        let between = |what: &str, value: u64, [least, most]: [u64; 2]| {
             assert!(
                 (least..=most).contains(&value),
                 "{text} {what}: {value}, not from {least} to {most}"
             );
         };
-        let (subscribers, online) = (count("subscribers"), count("online"));
-        between(
-            "subscribers",
-            subscribers,
-            sure.len() as u64,
-            possible.len() as u64,
-        );
-        between("online", online, sure_online, possible_online);
+        let subscribers = [&sure, &possible].map(|it| it.len() as u64);
+        between("subscribers", count("subscribers"), subscribers);
+        between("online", count("online"), online);
         let (written, queued) = (count("written"), count("queued"));
-        let sessions = written + queued + count("shed");
-        let (least, most) = (
-            sure_sessions.count() as u64,
-            possible_sessions.count() as u64,
-        );
-        between("sessions", sessions, least, most);
+        between("sessions", written + queued + count("shed"), sessions);
         // No mailbox was full: whoever stayed has it.
-        between("shed", count("shed"), 0, most - least);
+        between("shed", count("shed"), [0, sessions[1] - sessions[0]]);
         let server = &self.process.server;
         let has = |it: &&super::Client| {
             let sent = server.sent(it.at);
             sent.windows(text.len()).any(|it| it == text.as_bytes())
         };
-        let have = clients().filter(has).count() as u64;
-        assert!(written <= have, "{text}: {written} written, {have} have it");
-        for client in &mut self.clients {
-            if client.is_faithful && was_online(&&*client) && is_for(client, &sure) {
-                client.owed.push(number);
-            }
-        }
+        let have = self.clients.iter().filter(has).count() + processes;
+        between("written", written, [sure_written, have as u64]);
+        self.owe(number);
         if queued > 0 {
             self.happens(Happened::Queued);
         }

@@ -1,0 +1,143 @@
+//! External workers of other crates, each with a simulated network of its own.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reactor::{Handler, Mailbox, Tick};
+use router::WorkerId;
+
+use super::net::{self, Pipe, Shared as Net, SimDriver};
+use super::parts::{DESCRIPTORS, Turns};
+use super::server::SimServer;
+use crate::external::ExternalWorker;
+use crate::mail::Mail;
+
+/// An external worker, which takes a turn when it is told, if it has a reason to. Owned by the
+/// test.
+pub struct SimExternal<H> {
+    /// What acts in its turns.
+    pub handler: H,
+    net: Net,
+    mailbox: Arc<Mailbox<Mail>>,
+    turns: Turns,
+}
+
+impl<H> fmt::Debug for SimExternal<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimExternal").finish_non_exhaustive()
+    }
+}
+
+impl<H: Handler<Driver = SimDriver>> SimExternal<H> {
+    /// Makes the last worker of a server, which `make` gives its actions.
+    ///
+    /// # Panics
+    ///
+    /// If the server has no external workers.
+    pub fn new(server: &SimServer, make: impl FnOnce(Arc<ExternalWorker>, SimDriver) -> H) -> Self {
+        let (parts, last) = (&server.parts, server.parts.mailboxes.len() - 1);
+        assert!(parts.shared.settings.external_workers > 0);
+        let mailbox = Arc::clone(&parts.mailboxes[last]);
+        let worker = ExternalWorker {
+            id: WorkerId(last as u16),
+            mailbox: Arc::clone(&mailbox),
+            losses: Arc::clone(&parts.handle.router().mailboxes().losses[last]),
+            stats: Arc::clone(&parts.handle.stats[last]),
+            observer: None,
+            presence: parts.shared.presence.clone(),
+        };
+        let net = net::network(DESCRIPTORS);
+        let driver = SimDriver(Net::clone(&net));
+        let turns = Turns::new(&driver);
+        Self {
+            handler: make(Arc::new(worker), driver),
+            net,
+            mailbox,
+            turns,
+        }
+    }
+
+    /// A peer connects. Its socket takes `room` bytes in all, and `bite` at a time. Returns its
+    /// number.
+    pub fn connect(&mut self, room: usize, bite: usize) -> usize {
+        self.net.borrow_mut().connect(&[], room, bite)
+    }
+
+    fn pipe<T>(&self, peer: usize, see: impl FnOnce(&mut Pipe) -> T) -> T {
+        see(&mut self.net.borrow_mut().pipes[peer])
+    }
+
+    /// A peer says something.
+    pub fn say(&mut self, peer: usize, bytes: &[u8]) {
+        self.net.borrow_mut().say(peer, bytes);
+    }
+
+    /// Returns what a peer was sent behind its first `known` bytes.
+    pub fn sent(&self, peer: usize, known: usize) -> Vec<u8> {
+        self.pipe(peer, |pipe| pipe.outbound[known..].to_vec())
+    }
+
+    /// Whether the worker has closed a connection.
+    pub fn has_closed(&self, peer: usize) -> bool {
+        self.pipe(peer, |pipe| pipe.closed)
+    }
+
+    /// A peer has read so many bytes: its socket takes as many more.
+    pub fn make_room(&mut self, peer: usize, bytes: usize) {
+        self.net.borrow_mut().make_room(peer, bytes);
+    }
+
+    /// A peer ends its side.
+    pub fn end(&mut self, peer: usize) {
+        self.net.borrow_mut().end(peer);
+    }
+
+    /// The connection of a peer breaks.
+    pub fn break_off(&mut self, peer: usize) {
+        self.net.borrow_mut().break_off(peer);
+    }
+
+    /// Lets the worker take a turn, if it has a reason to.
+    pub fn turn(&mut self) {
+        self.turns.take(&mut self.handler, &self.mailbox);
+    }
+
+    /// Turns until there is no reason to take one. No time passes.
+    pub fn rest(&mut self) {
+        let mut turns = 0;
+        while turns < 2
+            || self.handler.has_work()
+            || self.net.borrow().has_signals()
+            || !self.mailbox.is_asleep()
+        {
+            self.turn();
+            turns += 1;
+            assert!(turns < 10_000, "the worker does not come to rest");
+        }
+        assert_eq!(self.mailbox.waiting(), 0, "mail at a worker that sleeps");
+    }
+
+    /// Time passes, without a turn.
+    pub fn pass(&mut self, time: Duration) {
+        let mut net = self.net.borrow_mut();
+        net.now = Tick(net.now.0 + time.as_millis() as u64);
+    }
+
+    /// Returns a number for all that the worker has asked of its network so far.
+    pub fn digest(&self) -> u64 {
+        self.net.borrow().digest
+    }
+
+    /// Checks that no connection has left anything.
+    ///
+    /// # Panics
+    ///
+    /// If one has.
+    pub fn assert_nothing_is_left(&self) {
+        assert_eq!(self.mailbox.outstanding(), 0, "weight in the mailbox");
+        let net = self.net.borrow();
+        assert!(net.pipes.iter().all(|it| it.closed), "sockets");
+        assert_eq!(net.descriptors, DESCRIPTORS, "descriptors");
+    }
+}
