@@ -8,6 +8,7 @@ mod replicated;
 mod cluster;
 mod batch;
 mod bulk;
+mod bounds;
 mod client_events;
 mod demo;
 mod console;

@@ -19,8 +19,8 @@ const ENTRY_BYTES: usize = 64;
 pub(crate) struct IdTerms {
     terms: HashMap<Id, Box<[u8]>>,
     bytes: usize,
-    /// Size in bytes at which to search for unused ids again.
-    search_at: usize,
+    /// Bytes of terms that may still come until the next search for unused ids.
+    until_search: usize,
     /// Records that are not in the file yet: a size and a term each. `None` without a file.
     unsaved: Option<Vec<u8>>,
 }
@@ -35,7 +35,7 @@ impl IdTerms {
     pub(crate) fn restore(graph: &Graph, mut records: &[u8], is_behind: bool) -> Self {
         let mut id_terms = Self::default();
         if is_behind {
-            id_terms.search_at = usize::MAX;
+            id_terms.until_search = usize::MAX;
         }
         while let Some((record, rest)) = first_record(records) {
             records = rest;
@@ -98,8 +98,9 @@ impl IdTerms {
         }
         self.forget(id);
         let cost = cost(id, term);
-        if self.bytes + cost > ID_TERMS_BYTES_MAX.min(self.search_at) {
-            self.forget_unused(graph);
+        match self.until_search.checked_sub(cost) {
+            Some(rest) => self.until_search = rest,
+            None => self.forget_unused(graph),
         }
         if self.bytes + cost <= ID_TERMS_BYTES_MAX {
             self.bytes += cost;
@@ -128,8 +129,9 @@ impl IdTerms {
         }
     }
 
-    /// Removes entries of ids without edges and sessions. The next search is at twice the remaining
-    /// size.
+    /// Removes entries of ids without edges and sessions. The next search is when as many bytes
+    /// have come as are left, so that each term costs the look at one other, also when the table
+    /// is full.
     fn forget_unused(&mut self, graph: &Graph) {
         let bytes = &mut self.bytes;
         self.terms.retain(|id, term| {
@@ -143,7 +145,7 @@ impl IdTerms {
     }
 
     fn schedule_search(&mut self) {
-        self.search_at = (2 * self.bytes).max(1 << 20);
+        self.until_search = self.bytes.max(1 << 20);
     }
 }
 

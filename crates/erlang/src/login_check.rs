@@ -186,5 +186,7 @@ mod tests {
         ] {
             assert!(text.parse::<RegisteredName>().is_err(), "{text}");
         }
+        let named = |bytes| format!("{},auth@h", "x".repeat(bytes)).parse::<RegisteredName>();
+        assert!(named(255).is_ok() && named(256).is_err());
     }
 }

@@ -57,7 +57,7 @@ pub fn open(disk: &Arc<SimDisk>, pending_min: usize) -> Result<(Graph, SimWriter
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Change, Id};
+    use crate::{Answer, Change, GraphError, Id};
 
     fn subscribe(graph: &Graph, subscriber: u32) {
         let change = Change::Subscribe {
@@ -79,6 +79,52 @@ mod tests {
         let left = disk.left_by_killed();
         let (found, _writer) = open(&left, 4).unwrap();
         assert_eq!(found.counts().edges, 1);
+    }
+
+    #[test]
+    fn changes_beyond_a_bound_are_refused_until_others_are_answered() {
+        let disk = SimDisk::holding(Vec::new());
+        let (graph, mut writer) = open(&disk, 4).unwrap();
+        let change = Change::Subscribe {
+            subscriber: Id::from(1),
+            subject: Id::from(0),
+        };
+        graph.submit(vec![change.clone(); 65_536], |answer| {
+            assert!(answer.iter().all(Result::is_ok));
+        });
+        let refused = GraphError::Busy { waiting: 65_536 };
+        let (told, heard) = std::sync::mpsc::sync_channel(2);
+        let told_of_rows = told.clone();
+        let tell = move |answer: Answer| drop(told.send(answer[0].clone().map(drop)));
+        graph.submit(vec![change.clone()], tell);
+        graph.set_rows(crate::rows::RowChanges::new(), move |answer| {
+            drop(told_of_rows.send(answer))
+        });
+        let answers: Vec<_> = heard.try_iter().collect();
+        assert_eq!(answers, [Err(refused.clone()), Err(refused)]);
+        while writer.step() {}
+        assert_eq!(graph.waiting_changes(), 0);
+        graph.submit(vec![change], |answer| assert!(answer[0].is_ok()));
+        assert!(writer.step());
+    }
+
+    #[test]
+    fn a_commit_is_bounded_and_a_small_change_waits_for_one_alone() {
+        let disk = SimDisk::holding(Vec::new());
+        let (graph, mut writer) = open(&disk, 1 << 20).unwrap();
+        let many = (1..=40_000).map(|subscriber| Change::Subscribe {
+            subscriber: Id::from(subscriber),
+            subject: Id::from(0),
+        });
+        graph.submit(many.collect(), |_| {});
+        let mut before = 0;
+        for most in [16_384, 32_768, 40_000] {
+            assert!(writer.step());
+            let edges = graph.counts().edges;
+            assert!(edges > before && edges <= most, "{edges}, at most {most}");
+            before = edges;
+        }
+        assert_eq!(before, 40_000);
     }
 
     #[test]

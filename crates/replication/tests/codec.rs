@@ -193,4 +193,30 @@ fn a_command_that_could_not_be_decoded_is_not_encoded() {
         version: "1".into(),
         after: StreamSequence::ZERO,
     });
+    refused(Command::Shared {
+        kind: 1,
+        bytes: vec![0; (64 << 10) + 1].into(),
+    });
+}
+
+#[test]
+fn an_entry_is_bounded() {
+    let entry = |bytes: usize| Entry {
+        incarnation: Incarnation::new(7).unwrap(),
+        number: 1,
+        commands: vec![Command::Event(EventRecord {
+            subject: Id::Integer(1),
+            reach: Reach::Subscribers,
+            is_stored: true,
+            tag: 0,
+            event_type: "".into(),
+            payload: vec![0; bytes].into(),
+        })],
+    };
+    assert!(entry((8 << 20) - 100).encode().is_ok());
+    assert!(entry(8 << 20).encode().is_err());
+    // Nor is one decoded that another version has encoded.
+    let longer = [&entry(100).encode().unwrap()[..], &[0; 8 << 20]].concat();
+    let error = Entry::decode(&longer.into()).unwrap_err();
+    assert!(matches!(error, DecodeError::TooLong { .. }), "{error:?}");
 }

@@ -356,6 +356,15 @@ fn messages_are_bounded() {
         answers: vec![answer(1, events.clone()), answer(2, events)],
     };
     assert!(matches!(large.encode(), Err(DecodeError::TooLong { .. })));
+    let many = |count| Answers {
+        node: incarnation(1),
+        answers: (1..=count).map(|at| answer(at, Vec::new())).collect(),
+    };
+    assert!(many(4096).encode().is_ok());
+    assert!(matches!(
+        many(4097).encode(),
+        Err(DecodeError::TooLong { .. })
+    ));
     let long = Heartbeat {
         name: "n".repeat(65).into(),
         ..heartbeat(1)

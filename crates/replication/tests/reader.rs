@@ -194,6 +194,20 @@ fn a_manifest_is_decoded_and_refused_if_truncated() {
     }
     manifest.earlier.reverse();
     assert!(manifest.encode().is_err());
+    manifest.earlier = (1..=65)
+        .map(|writer| {
+            read(&mut reader, &up(writer + 10, writer + 9));
+            reader.checkpoint().clone()
+        })
+        .collect();
+    manifest.checkpoint = manifest.earlier.pop().unwrap();
+    assert!(manifest.encode().is_ok(), "64 earlier places");
+    let last = std::mem::replace(&mut manifest.checkpoint, {
+        read(&mut reader, &up(99, 98));
+        reader.checkpoint().clone()
+    });
+    manifest.earlier.push(last);
+    assert!(manifest.encode().is_err(), "65 earlier places");
     manifest.earlier.clear();
     manifest.epoch = "".into();
     assert!(manifest.encode().is_err());

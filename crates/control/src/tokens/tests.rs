@@ -104,6 +104,18 @@ fn what_is_wrong_in_a_file_is_named_and_no_secret_is_shown() {
         ),
         (token(&good.replace("\"publish\"", "")), "no rights"),
         (token(&format!("{good}prefixes = [\"\"]")), "1 to 128 bytes"),
+        (
+            token(&format!("{good}prefixes = {:?}", ["x"; 65])),
+            "more than 64 prefixes",
+        ),
+        (
+            token(&good.replace("\"a\"", &format!("{:?}", "a".repeat(33)))),
+            "1 to 32 letters",
+        ),
+        (
+            token(&good.replace("SECRETSECRETSECRET", &"S".repeat(1025))),
+            "1025 bytes",
+        ),
         (token(good) + &token(good), "another token has this name"),
         (
             token(good) + &token(&good.replace("\"a\"", "\"b\"")),

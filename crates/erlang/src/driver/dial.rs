@@ -139,3 +139,24 @@ fn connect_via(name: &NodeName, epmd: SocketAddr) -> io::Result<DialedNode<Owned
         version: endpoint.highest_version,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_of_epmd_without_end_is_not_read_on() {
+        let epmd = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = epmd.local_addr().unwrap();
+        let dial = move || connect_via(&"peer@h".parse().unwrap(), address);
+        let dial = thread::Builder::new().spawn(dial).unwrap();
+        let (mut connection, _) = epmd.accept().unwrap();
+        connection.write_all(&[0; 4096]).unwrap();
+        // The connection stays open, and nothing more comes.
+        let error = dial.join().unwrap().err().unwrap();
+        assert!(error.to_string().contains("malformed"), "{error}");
+        drop(connection);
+    }
+}

@@ -138,3 +138,34 @@ fn terms_of_ids_that_may_still_be_in_the_log_are_kept() {
         assert_eq!(written(&again, &id(&term)), term);
     }
 }
+
+#[test]
+fn terms_beyond_a_bound_are_not_remembered() {
+    let number = |number: usize| atom(&format!("{number:0>128}"));
+    let many = (64 << 20) / (2 * 128) + 1;
+    let graph = graph(&[number(0)]);
+    let mut id_terms = IdTerms::default();
+    for term in (0..many).map(number) {
+        graph
+            .subscribe(&id(&term), &Id::parse("rj").unwrap())
+            .unwrap();
+        id_terms.remember(&graph, &id(&term), &term);
+    }
+    assert!(id_terms.bytes <= 64 << 20, "{} bytes", id_terms.bytes);
+    let (first, last) = (number(0), number(many - 1));
+    assert_eq!(written(&id_terms, &id(&first)), first);
+    let text = &last[last.len() - 128..];
+    assert_eq!(written(&id_terms, &id(&last)), binary(text));
+    // When others are used no more, there is room again.
+    for term in (0..many / 2).map(number) {
+        graph
+            .unsubscribe(&id(&term), &Id::parse("rj").unwrap())
+            .unwrap();
+    }
+    let is_remembered = |id_terms: &mut IdTerms| {
+        id_terms.remember(&graph, &id(&last), &last);
+        written(id_terms, &id(&last)) == last
+    };
+    let offers = (0..many).take_while(|_| !is_remembered(&mut id_terms));
+    assert!((1..many).contains(&offers.count()));
+}

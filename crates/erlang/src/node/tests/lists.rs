@@ -269,6 +269,36 @@ fn a_stalled_list_is_answered_and_makes_room() {
 }
 
 #[test]
+fn long_lists_of_all_nodes_together_are_bounded() {
+    let mut sim = SimulatedNode::new(NAME, &[]);
+    let peers = ["a@h", "b@h", "c@h"].map(Peer::new);
+    let first = |peer: &Peer, sequence| {
+        let caller = tuple(&[peer.pid(5), peer.reference(1)]);
+        let request = tuple(&[atom("add_subscriptions"), list(&elements("rj"), &nil())]);
+        let whole = tuple(&[atom("$gen_call"), caller, request]);
+        let to = tuple(&[integer(6), peer.pid(5), atom(""), atom("subsmanager")]);
+        pieces(sequence, 20, &to, &whole).swap_remove(0)
+    };
+    let [one, other, last] = peers.map(|peer| {
+        let connection = sim.accept_peer().unwrap();
+        sim.receive(connection, &peer.call());
+        (peer, connection)
+    });
+    sim.run_until_idle();
+    for (peer, connection) in [one, other] {
+        for sequence in 0..4 {
+            sim.receive(connection, &first(&peer, sequence));
+        }
+    }
+    assert_eq!(sim.counted().refused, [0; Refusal::KINDS]);
+    sim.take_sent(last.1);
+    sim.receive(last.1, &first(&last.0, 1));
+    let heard = answers(&mut sim, last.1);
+    assert!(heard[0].contains("at most 8 long lists"), "{heard:?}");
+    assert_eq!(sim.counted().refused, refused(Refusal::TooLarge));
+}
+
+#[test]
 fn lists_for_other_processes_are_refused_and_casts_are_not_answered() {
     let elements = elements("rj");
     let (mut sim, connection) = connected();

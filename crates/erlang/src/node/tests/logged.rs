@@ -210,6 +210,39 @@ fn changes_are_logged_in_parts_and_answered_when_the_last_is_applied() {
 }
 
 #[test]
+fn a_part_of_changes_with_long_ids_is_bounded_in_bytes() {
+    let mut cluster = Cluster::new();
+    let pair = |number| tuple(&[atom(&format!("{number:0>128}")), atom("news")]);
+    let pairs: Vec<_> = (0..2000).map(pair).collect();
+    let request = tuple(&[atom("add_subscriptions"), list(&pairs, &nil())]);
+    cluster.say(&PEER.call_to("subsmanager", &request));
+    let parts = cluster.appended();
+    let bytes = |commands: &Vec<Command>| commands.iter().map(Command::encoded_bytes).sum();
+    let bytes: Vec<usize> = parts.iter().map(|(commands, ..)| bytes(commands)).collect();
+    assert!(bytes.iter().all(|&it| it <= 128 * 1024), "{bytes:?}");
+    assert!(bytes.len() < 4, "{bytes:?}");
+}
+
+#[test]
+fn calls_that_wait_are_bounded_and_one_that_is_answered_makes_room() {
+    let mut cluster = Cluster::new();
+    for _ in 0..65_536 {
+        cluster.say(&publish());
+    }
+    assert_eq!(cluster.heard(), Vec::<String>::new());
+    cluster.say(&publish());
+    let heard = cluster.heard();
+    assert_eq!(heard.len(), 1);
+    assert!(heard[0].contains("too many calls are waiting"), "{heard:?}");
+    let mut appended = cluster.appended();
+    assert_eq!(appended.len(), 65_536);
+    (appended.pop().unwrap().2)(applied(vec![reached(1, 0)]));
+    assert_eq!(cluster.heard(), [reply("{ok,1}")]);
+    cluster.say(&publish());
+    assert_eq!(cluster.heard(), Vec::<String>::new());
+}
+
+#[test]
 fn a_change_that_fails_on_this_node_is_an_error() {
     let mut cluster = Cluster::new();
     cluster.say(&subscribe(1));

@@ -225,6 +225,36 @@ fn a_long_snapshot_is_sent_in_parts_with_the_terms_of_the_ids() {
 }
 
 #[test]
+fn one_turn_sends_notices_to_a_bounded_number_of_processes() {
+    let mut world = World::new(None);
+    let processes = 1025;
+    for number in 0..processes {
+        world.login("alice", 10 + number, &["gap"]);
+    }
+    let slots: Vec<_> = (0..processes).map(|nth| (world.slot(nth), 1)).collect();
+    world.sim.wake().registry.note_losses(&slots);
+    assert_eq!(world.sim.node.registry.notices.len(), 1025);
+    world.sim.wake().serve_notices();
+    assert_eq!(world.sim.node.registry.notices.len(), 1);
+    assert!(world.sim.node.is_busy());
+}
+
+#[test]
+fn one_turn_looks_at_a_bounded_number_of_subscriptions_for_snapshots() {
+    let mut world = World::new(None);
+    world.follow("alice", (0..5000).map(|number| format!("u{number}")));
+    world.presence.online().settle();
+    for number in 0..3 {
+        world.login("alice", 10 + number, &["presence"]);
+    }
+    // Of each session that waits, itself and its place.
+    for left in [2 + 2, 0] {
+        world.sim.wake().serve_notices();
+        assert_eq!(world.sim.node.registry.notices.len(), left);
+    }
+}
+
+#[test]
 fn a_login_that_asks_for_disabled_presence_is_refused() {
     let (mut sim, connection) = connected();
     let options = list(&[atom("presence")], &nil());

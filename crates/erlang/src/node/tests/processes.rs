@@ -5,6 +5,7 @@ use graph::Id;
 use router::{Event, Payload, Tally};
 
 use super::*;
+use crate::connections::DeliveryOutcome;
 use crate::sim::peer::{
     PEERS_CREATION, atom, hear_messages, integer, message, pid, reference, tuple,
 };
@@ -256,6 +257,46 @@ fn processes_are_logged_out_when_their_node_disconnects() {
     sim.advance_clock(TICK_TIME);
     assert!(sim.is_closed(connection));
     assert_eq!(sim.node.registry.sessions.len(), 0);
+}
+
+#[test]
+fn one_turn_logs_out_a_bounded_number_of_processes() {
+    let (mut sim, connection) = connected();
+    for number in 0..20_000 {
+        sim.receive(connection, &login("user", &PEER.pid(number)));
+    }
+    sim.run_until_idle();
+    sim.wake().ended(connection);
+    for left in [20_000 - 8192, 20_000 - 2 * 8192, 0] {
+        assert!(sim.node.is_busy());
+        sim.wake().run_deadlines();
+        assert_eq!(sim.node.registry.sessions.len(), left);
+    }
+    assert!(!sim.node.is_busy());
+}
+
+#[test]
+fn events_that_wait_for_a_node_are_bounded_in_bytes_and_in_number() {
+    let (mut sim, connection) = connected();
+    sim.receive(connection, &login("alice", &PEER.pid(5)));
+    sim.run_until_idle();
+    sim.block(connection);
+    let event: std::rc::Rc<[u8]> = vec![0; 60_000].into();
+    let connections = &mut sim.node.connections;
+    while connections.has_room(connection) {
+        connections.deliver(connection, (5, 0), &event);
+    }
+    let sent = connections.get(connection).unwrap().send_buffer.len();
+    assert!(
+        (1 << 20..(1 << 20) + 61_000).contains(&sent),
+        "{sent} bytes"
+    );
+    for _ in 0..4 << 20 {
+        let outcome = connections.deliver(connection, (5, 0), &event);
+        assert_eq!(outcome, DeliveryOutcome::Queued);
+    }
+    let outcome = connections.deliver(connection, (5, 0), &event);
+    assert_eq!(outcome, DeliveryOutcome::Shed);
 }
 
 #[test]

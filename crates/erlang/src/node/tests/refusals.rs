@@ -388,6 +388,24 @@ fn a_caller_that_is_too_long_is_not_answered() {
 }
 
 #[test]
+fn an_answer_that_would_be_too_long_is_an_error() {
+    let (mut sim, connection) = connected();
+    let graph = sim.router.graph();
+    let changes = (0..70_000).map(|number| graph::Change::Subscribe {
+        subscriber: graph::Id::parse(&format!("u{number:0>127}")).unwrap(),
+        subject: graph::Id::parse("rj").unwrap(),
+    });
+    graph.submit(changes.collect(), |_| {});
+    let question = tuple(&[atom("get_subscribers"), atom("rj")]);
+    sim.receive(connection, &PEER.call_to("subsmanager", &question));
+    sim.run_until_idle();
+    let sent = sim.take_sent(connection);
+    assert!(sent.len() < 1000, "{} bytes", sent.len());
+    let heard = hear_messages(&sent);
+    assert!(heard[0].contains("too many for one answer"), "{heard:?}");
+}
+
+#[test]
 fn many_short_calls_with_long_answers_are_bounded() {
     let (mut sim, connection) = connected();
     let pairs: Vec<_> = (0..5000)
