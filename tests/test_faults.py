@@ -54,7 +54,8 @@ def test_peers_that_vanish_are_found():
 
 
 def test_readers_that_stop_are_cut_and_those_that_read_again_catch_up():
-    passes(run("stopped_readers", 0.02, rate=500, seconds=2.0, limit=16.0))
+    """The kernel would find them too, and later."""
+    passes(run("stopped_readers", 0.02, rate=500, seconds=2.0, limit=16.0, flags=("--user-timeout", "60s")))
 
 
 @pytest.mark.parametrize("listener", ["public", "control"])
@@ -63,13 +64,13 @@ def test_publishers_are_served_while_strangers_have_all_descriptors(listener):
 
 
 # Little memory, so that an attack reaches the bounds.
-SMALL = ("--buffer-bytes", "16MiB", "--history-bytes", "1MiB", "--backlog-bytes", "1MiB", "--slow", "close")
+SMALL = ("--buffer-bytes", "4MiB", "--history-bytes", "1MiB", "--backlog-bytes", "1MiB", "--slow", "close")
 
 
 @pytest.mark.parametrize("how", ["refused", pytest.param("capped", marks=needs_root)])
 def test_an_attack_where_memory_is_short_costs_nobody_a_session(how):
-    passes(run(f"memory_{how}", 0.01, room=64 << 20, seconds=3.0, flags=SMALL))
+    passes(run(f"memory_{how}", 0.01, attackers=4000, room=32 << 20, seconds=3.0, flags=SMALL))
 
 
 def test_a_drain_ends_in_time():
-    passes(run("drained", 0.003, limit=20.0, flags=("--drain-timeout", "10s")))
+    passes(run("drained", 0.003, limit=12.0, flags=("--drain-timeout", "20s")))

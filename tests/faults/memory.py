@@ -13,6 +13,7 @@ from .fault import fault
 from .heads import SHORT
 from .herd import Herd, crowded, sessions
 
+FLAGS = ("--buffer-bytes", "64MiB")
 STREAM = b"GET /events/capped HTTP/1.1\r\nHost: localhost\r\n\r\n"
 CONTROL_GROUPS = pathlib.Path("/sys/fs/cgroup")
 
@@ -40,9 +41,8 @@ def usage(group):
     raise AssertionError("the control group does not say what it uses")
 
 
-def attack(server, count, seconds):
-    """Half-sent heads that come again, readers that stop, floods of events, and batches, all at once."""
-    attackers = max(1, count // 5)
+def attack(server, attackers, seconds):
+    """As many half-sent heads that come again, and readers that stop, floods of events, and batches, all at once."""
     line = b'{"subject":"flood","data":"' + b"x" * 1000 + b'"}\n'
     with (
         Herd(server.public, attackers, SHORT.ljust(8191, b"x"), again=True, may_fail=True),
@@ -54,26 +54,23 @@ def attack(server, count, seconds):
             server.api.post("/v1/publish?receipts=summary", content=line * 100)
 
 
-def survives(outcome, server, count, seconds, refuse, used, room):
+def survives(outcome, server, count, attackers, seconds, refuse, used, room):
     """Logs clients in, takes memory away by `refuse`, attacks, and looks at who is left. `used` returns bytes."""
     with Herd(server.public, count, STREAM) as logged_in:
         until(lambda: sessions(server) == count, "logged in", patience=120)
         steady = used()
         refuse(steady + room)
-        attack(server, count, seconds)
+        attack(server, attackers, seconds)
         outcome.require(server.process.poll() is None, "the server was killed")
         outcome.figure("memory above the steady state", (used() - steady) / 1e6, room / 1e6, " MB")
         outcome.figure("logged-in clients lost", count - logged_in.state()["open"], count // 1000)
 
 
-def crowd_of(count, flags):
-    return crowded(*flags, room=count + 2 * (count // 5))
-
-
 @fault(100_000)
-def memory_refused(outcome, count, room=256 << 20, seconds=30.0, flags=("--buffer-bytes", "64MiB")):
+def memory_refused(outcome, count, attackers=None, room=256 << 20, seconds=30.0, flags=FLAGS):
     """The kernel refuses memory (`RLIMIT_DATA`) little beyond what the sessions need."""
-    server = crowd_of(count, flags)
+    attackers = attackers or max(1, count // 5)
+    server = crowded(*flags, room=count + 2 * attackers)
     try:
 
         def refuse(limit):
@@ -83,23 +80,24 @@ def memory_refused(outcome, count, room=256 << 20, seconds=30.0, flags=("--buffe
             status = pathlib.Path(f"/proc/{server.pid}/status").read_text()
             return int(re.search(r"VmData:\s+(\d+) kB", status)[1]) << 10
 
-        survives(outcome, server, count, seconds, refuse, used, room)
+        survives(outcome, server, count, attackers, seconds, refuse, used, room)
     finally:
         server.stop()
 
 
 @fault(100_000)
-def memory_capped(outcome, count, room=256 << 20, seconds=30.0, flags=("--buffer-bytes", "64MiB")):
+def memory_capped(outcome, count, attackers=None, room=256 << 20, seconds=30.0, flags=FLAGS):
     """A control group with little more memory than the sessions need, that of the kernel's sockets included."""
+    attackers = attackers or max(1, count // 5)
     with control_group() as (group, limit):
-        server = crowd_of(count, flags)
+        server = crowded(*flags, room=count + 2 * attackers)
         try:
             (group / "cgroup.procs").write_text(str(server.pid))
 
             def refuse(bytes_):
                 (group / limit).write_text(str(bytes_))
 
-            survives(outcome, server, count, seconds, refuse, lambda: usage(group), room)
+            survives(outcome, server, count, attackers, seconds, refuse, lambda: usage(group), room)
         finally:
             (group / limit).write_text("-1" if limit.endswith("in_bytes") else "max")
             server.stop()
