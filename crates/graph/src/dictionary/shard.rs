@@ -4,17 +4,17 @@
 
 use hashbrown::HashTable;
 
-use super::place::{Name, Place, Places, References};
+use super::place::{Name, Places, References};
 use crate::error::GraphError;
 use crate::id::Id;
 
 /// Free places of a shard that stay in quarantine before the oldest is reused. A publish copies
 /// subscribers' keys slice by slice, so a key freed meanwhile must not soon have another id. In 64
-/// shards they cost 1.5 MiB and outlast some 65,000 logins under new names.
+/// shards they cost about a MiB and outlast some 65,000 logins under new names.
 pub(super) const RESTING_MIN: u32 = 1024;
 
 /// End of the queue of free places.
-const NOWHERE: u32 = u32::MAX;
+const NOWHERE: u32 = Places::NOWHERE;
 
 /// Places of a shard. Owned by the dictionary, under its own lock.
 pub(super) struct Shard {
@@ -41,7 +41,7 @@ impl Shard {
 
     pub(super) fn find(&self, hash: u64, id: &Id) -> Option<u32> {
         self.table
-            .find(hash, |&place| self.places[place].has_id(id))
+            .find(hash, |&place| self.places.has_id(place, id))
             .copied()
     }
 
@@ -60,25 +60,24 @@ impl Shard {
         if let Some(place) = self.hold_known(hash, id) {
             return Ok(place);
         }
-        let place = self.take_place(Place::new(id, References::ONE))?;
+        let place = self.take_place(id)?;
         self.enter(hash, place, hasher);
         Ok(place)
     }
 
     /// Adds a reference to a taken place.
     pub(super) fn hold_place(&mut self, place: u32) {
-        if let Some(references) = self.references(place) {
-            references.add();
-        }
+        self.places.change(place, References::add);
     }
 
     pub(super) fn release(&mut self, place: u32, count: u64, hasher: impl Fn(Name<'_>) -> u64) {
-        let Some(references) = self.references(place) else {
-            debug_assert!(false, "released more often than held");
-            return;
-        };
-        if references.take(count) {
-            return;
+        match self.places.change(place, |it| it.take(count)) {
+            Some(true) => return,
+            Some(false) => {}
+            None => {
+                debug_assert!(false, "released more often than held");
+                return;
+            }
         }
         let hash = hash_at(&self.places, place, hasher);
         let entry = self.table.find_entry(hash, |&at| at == place);
@@ -87,19 +86,19 @@ impl Shard {
     }
 
     pub(super) fn id(&self, place: u32) -> Option<Id> {
-        self.places.get(place)?.id()
+        self.places.id(place)
     }
 
     pub(super) fn entries(&self) -> usize {
         self.table.len()
     }
 
-    /// Stores `taken` in a new place, or in the oldest free one.
-    fn take_place(&mut self, taken: Place) -> Result<u32, GraphError> {
+    /// Stores an id in a new place, or in the oldest free one, with one reference.
+    fn take_place(&mut self, id: &Id) -> Result<u32, GraphError> {
         let fresh = self.places.len() as u32;
         if self.resting > RESTING_MIN || (fresh >= self.places_max && self.resting > 0) {
             let place = self.longest_resting;
-            self.longest_resting = self.places[place].reuse(taken);
+            self.longest_resting = self.places.reuse(place, id, References::ONE);
             self.resting -= 1;
             return Ok(place);
         }
@@ -108,7 +107,7 @@ impl Shard {
                 entries: self.entries(),
             });
         }
-        self.places.push(taken);
+        self.places.push(id, References::ONE);
         Ok(fresh)
     }
 
@@ -117,10 +116,6 @@ impl Shard {
         let places = &self.places;
         let hash_of = |&place: &u32| hash_at(places, place, &hasher);
         self.table.insert_unique(hash, place, hash_of);
-    }
-
-    fn references(&mut self, place: u32) -> Option<&mut References> {
-        self.places.get_mut(place)?.references()
     }
 
     /// Stores `id` in this place, if it is after all others. Returns whether it is. Places in
@@ -135,23 +130,23 @@ impl Shard {
     ) -> bool {
         while self.places.len() < place as usize {
             let gap = self.places.len() as u32;
-            self.places.push(Place::Resting { next: NOWHERE });
+            self.places.push_free();
             self.rest(gap);
         }
         if self.places.len() > place as usize {
             return false;
         }
-        self.places.push(Place::new(id, references));
+        self.places.push(id, references);
         self.enter(hash, place, hasher);
         true
     }
 
     fn rest(&mut self, place: u32) {
-        self.places[place] = Place::Resting { next: NOWHERE };
+        self.places.free(place, NOWHERE);
         if self.resting == 0 {
             self.longest_resting = place;
         } else {
-            self.places[self.latest_resting] = Place::Resting { next: place };
+            self.places.free(self.latest_resting, place);
         }
         self.latest_resting = place;
         self.resting += 1;
@@ -159,7 +154,7 @@ impl Shard {
 }
 
 fn hash_at(places: &Places, place: u32, hasher: impl Fn(Name<'_>) -> u64) -> u64 {
-    places[place].name(|name| match name {
+    places.name(place, |name| match name {
         Some(name) => hasher(name),
         None => unreachable!("the table names taken places only"),
     })
