@@ -13,6 +13,8 @@ mod settings;
 mod record;
 /// Queue of events for the log's thread.
 mod queue;
+/// Locks and condition variables.
+mod sync;
 /// Segments: files of records.
 mod segment;
 /// The state file: epoch, reserved positions, and how the last run ended.

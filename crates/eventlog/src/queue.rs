@@ -7,10 +7,10 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
 
-use parking_lot::{Condvar, Mutex};
 use router::{Keep, LogBatch, Marks, Tally};
 
 use crate::record::{self, SYNCED_BYTES};
+use crate::sync::{Condvar, Mutex};
 
 /// Maximum size of the records that wait for the disk, in bytes: what a slow one writes in two
 /// seconds. Events beyond it are not stored, which publishers and later readers are told.

@@ -5,3 +5,4 @@ mod crash;
 mod fail;
 mod damage;
 mod files;
+mod races;

@@ -92,7 +92,7 @@ impl Tally {
     }
 
     /// Announces a batch that the log will store later.
-    pub(crate) fn expect_stored(&self) {
+    pub fn expect_stored(&self) {
         self.storing.fetch_add(1, Ordering::Relaxed);
     }
 

@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use graph::Id;
-use parking_lot::{Condvar, Mutex};
 use wire::head::{Method, Request};
 
 use crate::limits::{ACCESS_LOG_BYTES_MAX, ACCESS_LOG_PATH_BYTES};
+use crate::sync::{Condvar, Mutex};
 
 /// One request or session.
 #[derive(Debug, Clone, PartialEq)]
@@ -242,6 +242,46 @@ mod tests {
         assert_eq!(log.next().entries.len(), room);
         log.note(entry("/"));
         assert_eq!(log.counts().dropped, 3, "there is room again");
+    }
+
+    /// In whatever order workers and the writer take their steps.
+    #[test]
+    fn each_entry_is_taken_once_or_counted_as_dropped_and_the_writer_ends() {
+        scheduled::check(2_000, || {
+            let log = AccessLog::default();
+            let lines = Arc::new((Mutex::new(0), Condvar::new()));
+            let (noted, written) = (log.clone(), Arc::clone(&lines));
+            let writer = scheduled::spawn(move || {
+                loop {
+                    let work = noted.next();
+                    assert!(!work.entries.is_empty() || work.reopens || work.is_last);
+                    *written.0.lock() += work.entries.len() as u64;
+                    written.1.notify_one();
+                    if work.is_last {
+                        return;
+                    }
+                }
+            });
+            let worker = |_| {
+                let log = log.clone();
+                scheduled::spawn(move || (0..2).for_each(|_| log.note(entry("/"))))
+            };
+            let workers: Vec<_> = (0..2).map(worker).collect();
+            log.reopen();
+            let ends_early = scheduled::choose(2) == 0;
+            if ends_early {
+                log.end();
+            }
+            workers.into_iter().for_each(|it| it.join().unwrap());
+            let mut written = lines.0.lock();
+            while !ends_early && *written < 4 {
+                lines.1.wait(&mut written);
+            }
+            drop(written);
+            log.end();
+            writer.join().unwrap();
+            assert_eq!(*lines.0.lock() + log.counts().dropped, 4);
+        });
     }
 
     #[test]

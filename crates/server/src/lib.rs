@@ -11,6 +11,8 @@ mod observer;
 mod login_check;
 /// Requests and sessions, a line each.
 mod access_log;
+/// Locks and condition variables of queues to other threads.
+mod sync;
 /// Policies for slow readers.
 mod slow_policy;
 /// Public listeners.

@@ -5,7 +5,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use parking_lot::{Condvar, Mutex};
 use reactor::{Mailbox, SlotKey};
 use router::Event;
 
@@ -15,6 +14,7 @@ use crate::limits::{
     CLIENT_GROUP_EVENTS_MAX,
 };
 use crate::mail::Mail;
+use crate::sync::{Condvar, Mutex};
 
 /// Events that are not answered yet: those that wait, and those that are being published.
 #[derive(Default)]
@@ -161,5 +161,69 @@ pub(super) fn run(queue: &Queue, publisher: &dyn EventPublisher) {
             }
         };
         publisher.publish(events, Box::new(done));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use graph::Id;
+    use router::Payload;
+
+    use super::*;
+    use crate::mail::MAILBOX_WEIGHT_MAX;
+
+    fn event() -> Event {
+        Event {
+            subject: Id::from(7),
+            event_type: None,
+            payload: Payload::text("x".into()),
+        }
+    }
+
+    /// In whatever order workers and the thread that publishes take their steps.
+    #[test]
+    fn each_event_that_was_taken_is_answered_once_and_the_thread_ends() {
+        scheduled::check(1_000, || {
+            let queue = Arc::<Queue>::default();
+            let mailbox = Arc::new(Mailbox::new(MAILBOX_WEIGHT_MAX).expect("an eventfd"));
+            let publisher = {
+                let queue = Arc::clone(&queue);
+                scheduled::spawn(move || {
+                    while let Some(taken) = queue.take() {
+                        assert!(!taken.is_empty());
+                        for (nth, (_, answer)) in taken.into_iter().enumerate() {
+                            // An answer that is dropped is one, too.
+                            if nth % 2 == 0 {
+                                answer.send(Ok(1));
+                            }
+                        }
+                    }
+                })
+            };
+            let worker = |number| {
+                let (queue, mailbox) = (Arc::clone(&queue), Arc::clone(&mailbox));
+                let key = SlotKey {
+                    index: number,
+                    generation: 0,
+                };
+                scheduled::spawn(move || {
+                    let answer = || Answer::new(Arc::clone(&mailbox), key, None);
+                    (0..2).filter(|_| queue.push(event(), answer())).count()
+                })
+            };
+            let workers: Vec<_> = (0..2).map(worker).collect();
+            let closes_early = scheduled::choose(2) == 0;
+            if closes_early {
+                queue.close();
+            }
+            let taken: usize = workers.into_iter().map(|it| it.join().unwrap()).sum();
+            queue.close();
+            publisher.join().unwrap();
+            let answers = mailbox.take().len();
+            assert_eq!(answers, taken, "answers");
+            assert!(closes_early || taken == 4);
+            let state = queue.state.lock();
+            assert_eq!((state.events, state.bytes), (0, 0), "what counts");
+        });
     }
 }

@@ -1,0 +1,7 @@
+//! What workers share with the threads behind their queues is made of: in the tests of this crate,
+//! of what a test can schedule.
+
+#[cfg(not(test))]
+pub(crate) use parking_lot::{Condvar, Mutex};
+#[cfg(test)]
+pub(crate) use scheduled::{Condvar, Mutex};
