@@ -169,6 +169,21 @@ impl Condvar {
         self.wait_or_end(held, |signal, guard| signal.wait_until(guard, end))
     }
 
+    /// Does the same while `condition` holds.
+    pub fn wait_while_until<T>(
+        &self,
+        held: &mut MutexGuard<'_, T>,
+        mut condition: impl FnMut(&mut T) -> bool,
+        end: Instant,
+    ) -> WaitTimeoutResult {
+        while condition(held) {
+            if self.wait_until(held, end).timed_out() {
+                return WaitTimeoutResult(condition(held));
+            }
+        }
+        WaitTimeoutResult(false)
+    }
+
     fn wait_or_end<T>(
         &self,
         held: &mut MutexGuard<'_, T>,

@@ -14,6 +14,8 @@ mod limits;
 mod event;
 /// The queue of events.
 mod queue;
+/// Locks and condition variables of the queue.
+mod sync;
 /// Secrets, and signatures by them.
 mod secret;
 /// URLs of receivers.

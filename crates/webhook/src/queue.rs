@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use graph::Id;
-use parking_lot::{Condvar, Mutex};
 
 use crate::event::{Event, EventTypes};
 use crate::limits::{
     BATCH_BYTES_MAX, BATCH_DELAY, BATCH_EVENTS_MAX, QUEUED_BYTES_MAX, QUEUED_EVENTS_MAX,
 };
+use crate::sync::{Condvar, Mutex};
 
 /// Queue of events. Shared by the threads that add events and the thread that sends them.
 pub struct Queue {
@@ -354,4 +354,56 @@ fn digest_of(id: &Id, online: bool) -> u64 {
 pub(crate) fn unix_seconds() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const TYPES: EventTypes = EventTypes {
+        connects: false,
+        disconnects: false,
+        presence: true,
+    };
+
+    /// In whatever order those who add events and the thread that sends them take their steps.
+    #[test]
+    fn each_event_is_in_one_batch_and_the_thread_ends_when_all_are_sent() {
+        scheduled::check(1_000, || {
+            let queue = Queue::new(TYPES, None);
+            let sent = Arc::new((Mutex::new(0), Condvar::new()));
+            let sender = {
+                let (queue, sent) = (Arc::clone(&queue), Arc::clone(&sent));
+                scheduled::spawn(move || {
+                    while let Some(batch) = queue.next_batch() {
+                        assert!(batch.events > 0 && batch.missed == 0);
+                        *sent.0.lock() += batch.events;
+                        sent.1.notify_one();
+                    }
+                })
+            };
+            let adder = |_| {
+                let queue = Arc::clone(&queue);
+                let event = Event::Presence {
+                    id: &Id::Integer(7),
+                    online: true,
+                };
+                scheduled::spawn(move || (0..2).for_each(|_| queue.push(event, 0)))
+            };
+            let adders: Vec<_> = (0..2).map(adder).collect();
+            adders.into_iter().for_each(|it| it.join().unwrap());
+            let is_idle = scheduled::choose(2) == 0;
+            let mut events = sent.0.lock();
+            while is_idle && *events < 4 {
+                sent.1.wait(&mut events);
+            }
+            drop(events);
+            queue.end(Instant::now() + Duration::from_secs(3600));
+            sender.join().unwrap();
+            assert_eq!(*sent.0.lock(), 4);
+            assert_eq!(queue.counts(), QueueCounts::default());
+        });
+    }
 }
