@@ -108,9 +108,9 @@ sbom:
 reproducible:
 	contrib/release/reproduce
 
-# Four files at a time: they mostly wait, for a timeout, a browser or a disk. Their order is that of tests/conftest.py.
+# Five files at a time: they mostly wait, for a timeout, a browser or a disk. Their order is that of tests/conftest.py.
 black-box: setup build
-	ENCKE=$(abspath $(target)/$(profile_dir)/encke) ENCKE_SKIPPED=$(skipped) tests/.venv/bin/python -m pytest tests -n 4 --dist loadfile --no-loadscope-reorder
+	ENCKE=$(abspath $(target)/$(profile_dir)/encke) ENCKE_SKIPPED=$(skipped) tests/.venv/bin/python -m pytest tests -n 5 --dist loadfile --no-loadscope-reorder
 
 # Breaks a cluster for an hour (CHAOS="--minutes 5"), and checks what its clients see. Reports are written to target/chaos.
 CHAOS ?= --minutes 60
