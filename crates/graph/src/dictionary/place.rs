@@ -91,38 +91,21 @@ impl<'a> Name<'a> {
     }
 }
 
-/// Bytes of an id in its place.
-struct Content<'a> {
-    kind: Kind,
-    /// Those of a UUID or of an integer.
-    bits: [u8; 16],
-    text: &'a [u8],
-}
-
-impl<'a> Content<'a> {
-    fn of(id: &'a Id) -> Self {
-        let mut bits = [0; 16];
-        let (kind, text) = match id {
-            Id::Integer(integer) => {
-                bits[..8].copy_from_slice(&integer.to_le_bytes());
-                (Kind::Integer, &[][..])
-            }
-            Id::Text(text) => match parse_uuid(text.as_bytes()) {
-                Some(uuid) => {
-                    bits = uuid;
-                    (Kind::Uuid, &[][..])
-                }
-                None => (Kind::Text, text.as_bytes()),
-            },
-        };
-        Self { kind, bits, text }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        match self.kind {
-            Kind::Integer => &self.bits[..8],
-            Kind::Uuid => &self.bits,
-            Kind::Text | Kind::Free => self.text,
+/// Returns the kind of the place of an id, and its content there. `bits` is where that of a UUID or
+/// of an integer is made.
+fn content_of<'a>(id: &'a Id, bits: &'a mut [u8; 16]) -> (Kind, &'a [u8]) {
+    let text = match id {
+        Id::Text(text) => text.as_bytes(),
+        Id::Integer(integer) => {
+            bits[..8].copy_from_slice(&integer.to_le_bytes());
+            return (Kind::Integer, &bits[..8]);
+        }
+    };
+    match parse_uuid(text) {
+        None => (Kind::Text, text),
+        Some(uuid) => {
+            *bits = uuid;
+            (Kind::Uuid, bits)
         }
     }
 }
@@ -198,6 +181,9 @@ impl Chunk {
     fn replace(&mut self, nth: usize, places: usize, content: &[u8]) {
         let (start, end) = (self.start(nth) + HEAD, self.end(nth));
         let (before, after) = (end - start, content.len());
+        if before == after {
+            return self.0[start..end].copy_from_slice(content);
+        }
         self.0.reserve_exact(after.saturating_sub(before));
         self.0.splice(start..end, content.iter().copied());
         if self.0.capacity() - self.0.len() > 2 * SPARE {
@@ -308,8 +294,9 @@ impl Places {
 
     /// Adds a place with an id after all others.
     pub(super) fn push(&mut self, id: &Id, references: References) {
-        let content = Content::of(id);
-        self.push_content(content.kind, references.0, content.bytes());
+        let mut bits = [0; 16];
+        let (kind, content) = content_of(id, &mut bits);
+        self.push_content(kind, references.0, content);
     }
 
     /// Adds a free place after all others.
@@ -336,8 +323,9 @@ impl Places {
     /// Stores an id in a place, which must be free. Returns the next free place.
     pub(super) fn reuse(&mut self, place: u32, id: &Id, references: References) -> u32 {
         debug_assert!(self.id(place).is_none(), "only free places are reused");
-        let content = Content::of(id);
-        self.set(place, content.kind, references.0, content.bytes())
+        let mut bits = [0; 16];
+        let (kind, content) = content_of(id, &mut bits);
+        self.set(place, kind, references.0, content)
     }
 }
 

@@ -8,7 +8,7 @@ use reactor::{Handler, Mailbox, Tick};
 use router::WorkerId;
 
 use super::net::{self, Pipe, Shared as Net, SimDriver};
-use super::parts::{DESCRIPTORS, Turns};
+use super::parts::{DESCRIPTORS, Turns, has_reason};
 use super::server::SimServer;
 use crate::external::ExternalWorker;
 use crate::mail::Mail;
@@ -106,11 +106,7 @@ impl<H: Handler<Driver = SimDriver>> SimExternal<H> {
     /// Turns until there is no reason to take one. No time passes.
     pub fn rest(&mut self) {
         let mut turns = 0;
-        while turns < 2
-            || self.handler.has_work()
-            || self.net.borrow().has_signals()
-            || !self.mailbox.is_asleep()
-        {
+        while turns < 2 || has_reason(&self.handler, &self.net, &self.mailbox) {
             self.turn();
             turns += 1;
             assert!(turns < 10_000, "the worker does not come to rest");

@@ -194,6 +194,11 @@ impl Turns {
     }
 }
 
+/// Whether a worker has a reason to take a turn, but for a deadline.
+pub(super) fn has_reason<H: Handler>(worker: &H, net: &Net, mailbox: &Mailbox<Mail>) -> bool {
+    worker.has_work() || net.borrow().has_signals() || !mailbox.is_asleep()
+}
+
 /// Checks that the bytes which a worker has in buffers are those that the budget knows of.
 pub(super) fn assert_budget_is_true(budget: &Budget, nth: u16, worker: &Worker<SimDriver>) {
     let held = budget.held_by(nth);

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use reactor::{Handler as _, Mailbox};
 
 use super::net::{Shared as Net, SimDriver};
-use super::parts::{Parts, Turns, assert_budget_is_true, assert_nothing_is_left, worker};
+use super::parts::{
+    Parts, Turns, assert_budget_is_true, assert_nothing_is_left, has_reason, worker,
+};
 use crate::listener::ListenerKind;
 use crate::mail::Mail;
 use crate::worker::Worker;
@@ -57,10 +59,7 @@ impl Station {
     /// Whether the worker has a reason to take a turn.
     fn has_work(&self) -> bool {
         !self.is_over
-            && (self.worker.is_over()
-                || self.worker.has_work()
-                || self.net.borrow().has_signals()
-                || !self.mailbox.is_asleep())
+            && (self.worker.is_over() || has_reason(&self.worker, &self.net, &self.mailbox))
     }
 
     /// Lets the socket of each connection take everything from now on.

@@ -286,9 +286,7 @@ impl Life {
     fn answered_from(&mut self, nth: usize, number: u32, reply: &str) {
         let now = self.tick();
         self.note(|| format!("node {} is told {number}: {reply}", self.nodes[nth].name));
-        for byte in reply.bytes() {
-            self.answers = (self.answers ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
+        self.digest_answer(reply);
         let node = &mut self.nodes[nth];
         let Asked { begun, what } = node.asked.remove(&number).expect("an answer to a request");
         match what {
@@ -332,9 +330,7 @@ impl Life {
             "{}: {reached} sessions, not from {least} to {most}",
             self.published[number].text
         );
-        let [_, possible] = self.readers_of(number);
-        let published = &mut self.published[number];
-        (published.posted.readers, published.is_settled) = (possible, true);
+        self.settle_readers(number);
         self.owe(number);
         self.happens(Happened::ProcessPublished);
     }

@@ -67,16 +67,19 @@ impl Life {
     /// Whoever has asked for something has gone: it may be done.
     pub(super) fn abandon(&mut self, what: What, now: u64) {
         match what {
-            What::Publish(number) => {
-                let [_, possible] = self.readers_of(number);
-                let published = &mut self.published[number];
-                (published.posted.readers, published.is_settled) = (possible, true);
-            }
+            What::Publish(number) => self.settle_readers(number),
             What::Change { edges, .. } => {
                 edges.into_iter().for_each(|it| self.edges.abandon(it, now));
             }
             What::List(_) | What::Subscribers(_) | What::Login(_) | What::Logout(_) => {}
         }
+    }
+
+    /// Nobody else will be sent an event than those whom it may be for now.
+    pub(super) fn settle_readers(&mut self, number: usize) {
+        let [_, possible] = self.readers_of(number);
+        let published = &mut self.published[number];
+        (published.posted.readers, published.is_settled) = (possible, true);
     }
 
     pub(super) fn say_all(&mut self) {
@@ -221,9 +224,7 @@ impl Life {
         for nth in 0..PUBLISHERS {
             while let Some((asked, answer)) = self.publishers[nth].answer() {
                 self.note(|| format!("publisher {nth} is told {} {}", answer.status, answer.body));
-                for byte in answer.body.to_string().bytes() {
-                    self.answers = (self.answers ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-                }
+                self.digest_answer(&answer.body.to_string());
                 self.answered(asked, &answer);
                 if answer.closes {
                     // Of a body that was not read to its end.
@@ -233,6 +234,14 @@ impl Life {
             }
             let is_closed = self.publishers[nth].is_closed();
             assert!(!is_closed, "publisher {nth} was cut off");
+        }
+    }
+
+    /// Adds an answer to the number for all of them.
+    pub(super) fn digest_answer(&mut self, text: &str) {
+        for byte in text.bytes() {
+            // FNV-1a.
+            self.answers = (self.answers ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
     }
 
