@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_is_bounded_and_a_small_change_waits_for_one_alone() {
+    fn a_large_change_is_made_in_commits_of_a_bounded_size() {
         let disk = SimDisk::holding(Vec::new());
         let (graph, mut writer) = open(&disk, 1 << 20).unwrap();
         let many = (1..=40_000).map(|subscriber| Change::Subscribe {
