@@ -8,17 +8,17 @@ export FUZZ_SEED ?= 1
 # Where cargo puts binaries: the profile `dev` has its own name for that.
 target := $(or $(CARGO_TARGET_DIR),target)
 profile_dir := $(if $(filter dev,$(CARGO_PROFILE)),debug,$(CARGO_PROFILE))
-# The engine of a cluster, for tests that need a real one: tests/setup installs it.
-export NATS_SERVER ?= $(abspath tests/.venv/bin/nats-server)
+# The engine of a cluster, for tests that need a real one: harness/tests/setup installs it.
+export NATS_SERVER ?= $(abspath harness/tests/.venv/bin/nats-server)
 
 # Where nothing has been compiled yet, as on a new machine, keeping what the next build could use again costs time.
 export CARGO_INCREMENTAL ?= $(if $(wildcard $(target)/$(profile_dir)/incremental),1,0)
 
 cargo_test := cargo test --quiet --workspace --profile $(CARGO_PROFILE)
 
-# Seconds that one Rust test may take; the one of the black-box tests is in tests/pytest.ini.
+# Seconds that one Rust test may take; the one of the black-box tests is in harness/tests/pytest.ini.
 TEST_SECONDS ?= 600
-with_limit := --config "target.'cfg(unix)'.runner = ['$(abspath tests/limit)', '$(TEST_SECONDS)']"
+with_limit := --config "target.'cfg(unix)'.runner = ['$(abspath harness/tests/limit)', '$(TEST_SECONDS)']"
 
 # What this run of `make test` has skipped and why, a line each.
 skipped := $(abspath $(target))/skipped
@@ -51,13 +51,13 @@ begin:
 	@rm -f $(skipped)
 
 setup:
-	tests/setup
+	harness/tests/setup
 
 check:
 	cargo fmt --all --check
 	cargo clippy --quiet --workspace --all-targets --profile $(CARGO_PROFILE) -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --document-private-items --profile $(CARGO_PROFILE)
-	tests/.venv/bin/python tests/planted/run --check
+	harness/tests/.venv/bin/python harness/tests/planted/run --check
 
 unit:
 	$(cargo_test) $(with_limit)
@@ -68,18 +68,18 @@ build:
 
 fuzz:
 	@if cargo +nightly --version >/dev/null 2>&1; then \
-	    fuzz/run $(FUZZ_SECONDS); \
+	    harness/fuzz/run $(FUZZ_SECONDS); \
 	else \
 	    $(call skip,fuzzing: it needs a nightly toolchain (rustup toolchain install nightly --profile minimal)); \
 	fi
 
 # What takes too long for each change: every fuzz target for ten minutes with new inputs, about two hours on two cores, and a million
-# events through three decoders. Then `fuzz/minimise` keeps what the fuzzing has found.
+# events through three decoders. Then `harness/fuzz/minimise` keeps what the fuzzing has found.
 NIGHTLY_SECONDS ?= 600
 nightly: setup build
-	FUZZ_SEED=0 fuzz/run $(NIGHTLY_SECONDS)
+	FUZZ_SEED=0 harness/fuzz/run $(NIGHTLY_SECONDS)
 	ENCKE=$(abspath $(target)/$(profile_dir)/encke) ENCKE_SSE_EVENTS=1000000 ENCKE_SSE_SEED=$$(date +%s) \
-	    tests/.venv/bin/python -m pytest tests/test_sse_decoders.py
+	    harness/tests/.venv/bin/python -m pytest harness/tests/test_sse_decoders.py
 
 # Licences, bans and sources need nothing more. Advisories need their database, which `cargo deny fetch db` brings from the network.
 ADVISORIES ?= $(or $(CARGO_HOME),$(HOME)/.cargo)/advisory-dbs
@@ -108,9 +108,9 @@ sbom:
 reproducible:
 	contrib/release/reproduce
 
-# Five files at a time: they mostly wait, for a timeout, a browser or a disk. Their order is that of tests/conftest.py.
+# Five files at a time: they mostly wait, for a timeout, a browser or a disk. Their order is that of harness/tests/conftest.py.
 black-box: setup build
-	ENCKE=$(abspath $(target)/$(profile_dir)/encke) ENCKE_SKIPPED=$(skipped) tests/.venv/bin/python -m pytest tests -n 5 --dist loadfile --no-loadscope-reorder
+	ENCKE=$(abspath $(target)/$(profile_dir)/encke) ENCKE_SKIPPED=$(skipped) harness/tests/.venv/bin/python -m pytest harness/tests -n 5 --dist loadfile --no-loadscope-reorder
 
 # Breaks a cluster for an hour (CHAOS="--minutes 5"), and checks what its clients see. Reports are written to target/chaos.
 CHAOS ?= --minutes 60
@@ -128,7 +128,7 @@ sim:
 # Plants each bug of docs/TESTING.md in a copy of the sources, and sees whether its check fails. Takes about an hour; PLANTED="router
 # graph-sync" plants those whose names begin so.
 planted: setup
-	tests/.venv/bin/python tests/planted/run $(PLANTED)
+	harness/tests/.venv/bin/python harness/tests/planted/run $(PLANTED)
 
 # Faults on real sockets, at full size (FAULTS="--scale 0.01 resets"): needs root and a release build, and at full size about 16 GiB
 # of memory and an hour. The report is written to target/faults.md.
@@ -156,15 +156,15 @@ bench:
 	$(call bench_with,tls) $(if $(nchan),,--peers plain,tokens,tls,rustls)
 	@[ -n "$(nchan)" ] || echo "nginx is not measured over TLS: it needs nginx-light and libnginx-mod-nchan"
 	$(call bench_with,tls) --connections 100000 --parts memory --peers plain,tls
-	benches/proxy.py --encke $(target)/release/encke | tee -a $(target)/bench.md
+	lab/benches/proxy.py --encke $(target)/release/encke | tee -a $(target)/bench.md
 	cargo run --quiet --release -p reactor --example account | tee -a $(target)/bench.md
 	for part in memory "memory rustls" events handshakes; do \
 	    cargo run --quiet --release -p tls --example measure -- $$part | tee -a $(target)/bench.md; \
 	done
 	$(call bench_with,flood)
-	@if [ -x tests/.venv/bin/python ]; then \
+	@if [ -x harness/tests/.venv/bin/python ]; then \
 	    for part in bench_erlang.py "bench_presence.py --users 100000 --workers 8 --threads 8" "bench_snapshot.py --users 100000"; do \
-	        ENCKE=$(abspath $(target)/release/encke) tests/.venv/bin/python tests/$$part | tee -a $(target)/bench.md; \
+	        ENCKE=$(abspath $(target)/release/encke) harness/tests/.venv/bin/python harness/tests/$$part | tee -a $(target)/bench.md; \
 	    done; \
 	else \
 	    echo "the Erlang node, presence and a cluster's snapshots are not measured: they need what \`make setup\` installs"; \
@@ -181,4 +181,4 @@ fmt:
 
 clean:
 	cargo clean
-	rm -rf tests/.venv tests/node_modules fuzz/target
+	rm -rf harness/tests/.venv harness/tests/node_modules harness/fuzz/target

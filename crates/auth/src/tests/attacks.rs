@@ -397,7 +397,8 @@ fn a_long_token_is_refused_before_it_is_read() {
 
 // Fuzzing compares what a token says with another parser, and failed with tokens that this refuses:
 // a claim that nobody reads was too deep for it, or ended with half a surrogate pair. Such claims
-// are passed over. The inputs are fuzz/crashes/token/deep and fuzz/crashes/token/half_a_pair.
+// are passed over. The inputs are harness/fuzz/crashes/token/deep and
+// harness/fuzz/crashes/token/half_a_pair.
 #[test]
 fn json_that_is_deep_or_broken_is_refused_without_harm() {
     let signer = trusted(Algorithm::Hs256);

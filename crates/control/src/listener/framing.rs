@@ -120,7 +120,7 @@ fn is_known_version(head: &[u8]) -> bool {
     unreachable_pub,
     reason = "tests of other crates include it"
 )]
-#[path = "../../../../tests/conformance/table.rs"]
+#[path = "../../../../harness/tests/conformance/table.rs"]
 mod table;
 
 #[cfg(test)]

@@ -92,7 +92,8 @@ fn mirror(values: &[Value]) -> Vec<u8> {
         .args([&from, &to])
         .output()
         .expect(
-            "a BEAM is the oracle here: tests/setup installs Erlang, `-- --skip beam` does without",
+            "a BEAM is the oracle here: harness/tests/setup installs Erlang, `-- --skip beam` \
+             does without",
         );
     assert!(
         output.status.success(),

@@ -173,7 +173,7 @@ mod tests {
     }
 
     // Fuzzing found an event that was written as the list of its values, and was published: the
-    // parser takes a list for any struct. The input is fuzz/crashes/command/event_as_array.
+    // parser takes a list for any struct. The input is harness/fuzz/crashes/command/event_as_array.
     #[test]
     fn an_event_that_is_no_object_is_refused() {
         for event in [r#"[2,"two","2"]"#, r#""x""#, "7", "null"] {

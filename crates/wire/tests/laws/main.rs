@@ -8,7 +8,7 @@ mod oracle_sse;
 mod oracle_tungstenite;
 // The table of requests that all listeners are tested with.
 #[allow(dead_code, reason = "tests of other crates read other columns")]
-#[path = "../../../../tests/conformance/table.rs"]
+#[path = "../../../../harness/tests/conformance/table.rs"]
 mod table;
 
 mod answers;

@@ -8,7 +8,7 @@ use crate::sim::world::World;
     unreachable_pub,
     reason = "tests of other crates include it"
 )]
-#[path = "../../../../../tests/conformance/table.rs"]
+#[path = "../../../../../harness/tests/conformance/table.rs"]
 mod table;
 
 #[test]
