@@ -3,10 +3,10 @@ FROM rust:1.95-slim-bookworm AS build
 RUN apt-get update && apt-get install --no-install-recommends -y ca-certificates cmake g++ make && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .
-RUN cargo build --release --locked -p encke
-RUN contrib/container/root target/release/encke /image && install -d /data
+RUN cargo build --release --locked -p encke -p encke-proxy -p encke-lab
+RUN contrib/container/root target/release /image && install -d /data
 
-# The program and the libraries that it needs, and nothing else: no shell, no package manager.
+# The programs and the libraries that they need, and nothing else: no shell, no package manager.
 FROM scratch
 COPY --from=build /image /
 COPY --from=build --chown=10001:10001 /data /data

@@ -24,23 +24,35 @@ with_limit := --config "target.'cfg(unix)'.runner = ['$(abspath harness/tests/li
 skipped := $(abspath $(target))/skipped
 skip = mkdir -p $(dir $(skipped)) && echo "skipped: $(1)" | tee -a $(skipped)
 
-.PHONY: run cluster deb test begin setup check unit build fuzz nightly deny release sbom reproducible black-box chaos sim planted faults bench fmt clean
+.PHONY: run lab proxy programs cluster deb test begin setup check unit build fuzz nightly deny release sbom reproducible black-box chaos sim planted faults bench fmt clean
 
 run:
 	cargo run --release -p encke -- serve --demo
 
+# The tools that load, measure and prove a server: target/release/encke-lab.
+lab:
+	cargo build --release -p encke-lab
+
+# The TCP proxy and the hello-world server: target/release/encke-proxy.
+proxy:
+	cargo build --release -p encke-proxy
+
+programs:
+	cargo build --release -p encke -p encke-proxy -p encke-lab
+
 # Three servers of NATS and three nodes behind a proxy, until Ctrl-C.
 cluster:
-	cargo build --release -p encke
+	cargo build --release -p encke -p encke-proxy
 	NATS_SERVER= contrib/cluster/try --encke $(target)/release/encke --directory $(target)/cluster
 
 # A package for Debian, with unit, manual pages and completions: target/debian.
-deb:
+deb: programs
 	@command -v cargo-deb >/dev/null || { echo "make deb needs cargo-deb: cargo install cargo-deb"; exit 1; }
-	cargo build --release -p encke
 	mkdir -p target/deb/man
-	$(target)/release/encke man --output target/deb/man
-	for shell in bash zsh fish; do $(target)/release/encke completions $$shell > target/deb/encke.$$shell; done
+	for program in encke encke-proxy encke-lab; do \
+	    $(target)/release/$$program man --output target/deb/man && \
+	    for shell in bash zsh fish; do $(target)/release/$$program completions $$shell > target/deb/$$program.$$shell; done; \
+	done
 	cargo deb -p encke --no-build --strip
 
 # In this order: what the tests need, then what fails soonest, the whole server last.
@@ -115,7 +127,7 @@ black-box: setup build
 # Breaks a cluster for an hour (CHAOS="--minutes 5"), and checks what its clients see. Reports are written to target/chaos.
 CHAOS ?= --minutes 60
 chaos: setup build
-	cd tests && ENCKE=$(abspath $(target)/$(profile_dir)/encke) .venv/bin/python -m checker --report $(abspath $(target)/chaos) $(CHAOS)
+	cd harness/tests && ENCKE=$(abspath $(target)/$(profile_dir)/encke) .venv/bin/python -m checker --report $(abspath $(target)/chaos) $(CHAOS)
 
 # Simulated lives of servers and of clusters: SEEDS of them, from the seed SEED on. One that fails is told with its seed.
 SEEDS ?= 100000
@@ -133,19 +145,17 @@ planted: setup
 # Faults on real sockets, at full size (FAULTS="--scale 0.01 resets"): needs root and a release build, and at full size about 16 GiB
 # of memory and an hour. The report is written to target/faults.md.
 FAULTS ?=
-faults: setup
-	cargo build --release -p encke
-	cd tests && ENCKE=$(abspath $(target)/release/encke) .venv/bin/python -m faults --report $(abspath $(target)/faults.md) $(FAULTS)
+faults: setup programs
+	cd harness/tests && ENCKE=$(abspath $(target)/release/encke) .venv/bin/python -m faults --report $(abspath $(target)/faults.md) $(FAULTS)
 
 # Needs root (for sysctls, which are given back) and 12 GiB of memory. Takes about 40 minutes; the
 # report is written to target/bench.md. Memory is measured without a history, which grows to its own bound.
-bench_with = $(target)/release/encke-bench $(1) --server $(target)/release/encke --markdown $(target)/bench.md
+bench_with = $(target)/release/encke-lab compare $(1) --server $(target)/release/encke --markdown $(target)/bench.md
 
 # nginx is compared over TLS where its module for streams is installed.
 nchan := $(wildcard /usr/lib/nginx/modules/ngx_nchan_module.so)
 
-bench:
-	cargo build --release -p encke -p bench
+bench: programs
 	rm -f $(target)/bench.md
 	$(call bench_with,memory) --serve-arg=--history-bytes=0
 	$(call bench_with,connect)

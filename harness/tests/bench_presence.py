@@ -1,6 +1,6 @@
 """Measures presence: harness/tests/.venv/bin/python harness/tests/bench_presence.py --users 1000000
 
-`ENCKE` names the binary, and `encke-bench` must lie beside it. Users hold streams with `?presence=1` and have thirty
+`ENCKE` names the binary, and `encke-lab` must lie beside it. Users hold streams with `?presence=1` and have thirty
 friends. Visitors, who have thirty friends too, come and go: each comes once, so that each coming and each going is told.
 The same visits are made with a server that keeps no presence; the difference in processor time is what presence
 costs. The least that a notice can cost is measured too: a bare program sends as many messages a second, each to one of as
@@ -31,7 +31,7 @@ from harness.server import Server
 from harness.wait import until
 
 DELAY = 10
-BENCH = os.path.join(os.path.dirname(BINARY), "encke-bench")
+LAB = os.path.join(os.path.dirname(BINARY), "encke-lab")
 # Bytes of a notice on a stream of Server-Sent Events, chunk included.
 NOTICE_BYTES = 50
 
@@ -68,7 +68,7 @@ def load(server, lines):
 def clients(url, held, users, query, threads):
     """Users with streams of a server, held by a program of their own. Yields it: its end is their end. `held` says how
     many the server has."""
-    command = [BENCH, "clients", f"{url}/events/{{n}}{query}", "--first", "1", "--private-fds"]
+    command = [LAB, "compare", "clients", f"{url}/events/{{n}}{query}", "--first", "1", "--private-fds"]
     command += ["--connections", str(users), "--threads", str(threads)]
     holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     try:
@@ -94,7 +94,7 @@ def bare_send(options):
     """Processor time in microseconds that a bare program takes to send a message, at the pace of the notices."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = "127.0.0.1:%d" % free.getsockname()[1]
-    command = [BENCH, "bare-hold", "--listen", address, "--workers", str(options.workers), "--private-fds"]
+    command = [LAB, "compare", "bare-hold", "--listen", address, "--workers", str(options.workers), "--private-fds"]
     bare = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(line):

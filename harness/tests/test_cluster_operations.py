@@ -123,7 +123,7 @@ def test_status_shows_nodes_log_and_engine_and_says_what_is_wrong(cluster):
 def test_a_drained_node_sends_its_clients_to_others_and_no_event_is_lost(cluster, tmp_path):
     to = ",".join("%s:%d" % node.public for node in cluster.nodes.values())
     proxy = Program(
-        "proxy", "--listen", "127.0.0.1:0", "--to", to, "--check", "--check-interval", "200ms", "--drain-timeout", "0s",
+        "tcp", "--listen", "127.0.0.1:0", "--to", to, "--check", "--check-interval", "200ms", "--drain-timeout", "0s",
         cwd=tmp_path,
     )  # fmt: skip
     log = tmp_path / "log"

@@ -54,6 +54,7 @@ def test_the_nodes_of_compose_have_flags_that_exist_and_time_to_end(engine, tmp_
         assert seconds(service["stop_grace_period"]) > 10, "longer than the default of --drain-timeout"
         answer = checked(service["command"], engine, tmp_path)
         assert answer.returncode == 0, answer.stderr
+    assert services["proxy"]["entrypoint"] == ["/usr/bin/encke-proxy"]
     # Names of containers mean nothing here.
     proxy = [re.sub(r"n\d:8000", "127.0.0.1:8000", word) for word in services["proxy"]["command"]]
     answer = encke(*[word.replace("0.0.0.0:8000", "127.0.0.1:0") for word in proxy], "--check-config")

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 import yaml
 
-from harness.program import BINARY, ENVIRONMENT, ROOT, encke, installed
+from harness.program import BINARY, ENVIRONMENT, PROGRAMS, ROOT, encke, installed
 from harness.tls import AUTHORITY, tls_endpoint
 from harness.wait import PATIENCE, until
 
@@ -35,8 +35,9 @@ def stages():
     return made
 
 
-def test_the_program_needs_no_more_than_the_c_library():
-    told = subprocess.run([installed("readelf"), "-d", BINARY], capture_output=True, text=True, check=True).stdout
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_program_needs_no_more_than_the_c_library(program):
+    told = subprocess.run([installed("readelf"), "-d", BINARY.with_name(program)], capture_output=True, text=True, check=True).stdout
     needed = set(re.findall(r"\(NEEDED\)\s+Shared library: \[(.*)\]", told))
     needed = {name for name in needed if not name.startswith("ld-linux")}
     assert needed and needed <= LIBRARIES, needed
@@ -77,7 +78,7 @@ class Root:
 
     def __init__(self, directory):
         self.directory = directory
-        subprocess.run([CONTAINER / "root", BINARY, directory], check=True, timeout=PATIENCE)
+        subprocess.run([CONTAINER / "root", BINARY.parent, directory], check=True, timeout=PATIENCE)
 
     def mount(self, path, content, mode=0o644, owner=0):
         path = self.directory / path.lstrip("/")

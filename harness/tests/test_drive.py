@@ -1,4 +1,4 @@
-"""`encke drive` against the real server, and against servers that are not what they should be."""
+"""`encke-lab drive` against the real server, and against servers that are not what they should be."""
 
 import collections
 import http.server

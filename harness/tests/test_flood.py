@@ -1,4 +1,4 @@
-"""`encke flood` against this server, against servers that lie on purpose, and against strangers."""
+"""`encke-lab flood` against this server, against servers that lie on purpose, and against strangers."""
 
 import base64
 import hmac
@@ -23,7 +23,7 @@ from harness.wait import PATIENCE, PROMPT, until
 
 
 class Flood:
-    """A running `encke flood --json`."""
+    """A running `encke-lab flood --json`."""
 
     def __init__(self, *arguments, **options):
         self.process = begin("flood", "--json", *arguments, **options)

@@ -1,4 +1,4 @@
-"""`encke flood --resume` and `encke drive --log`: clients that are cut at random get each event once,
+"""`encke-lab flood --resume` and `encke-lab drive --log`: clients that are cut at random get each event once,
 and what a server that lies does to them is found."""
 
 import json
@@ -215,4 +215,4 @@ def test_what_does_not_go_together_is_said(tmp_path):
     (tmp_path / "log").write_text("nonsense\n")
     server = Scripted("")
     done = encke("flood", server.url, "-c", 1, "--resume", "--duration", "0s", "--owed", tmp_path / "log")
-    assert done.returncode == 1 and "is not a line as `encke drive --log` writes them" in done.stderr
+    assert done.returncode == 1 and "is not a line as `encke-lab drive --log` writes them" in done.stderr

@@ -1,4 +1,4 @@
-"""`encke flood` over TLS, through an endpoint of another library."""
+"""`encke-lab flood` over TLS, through an endpoint of another library."""
 
 import json
 

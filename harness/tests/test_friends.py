@@ -1,4 +1,4 @@
-"""`encke friends generate`, held against another program's idea of the same graph."""
+"""`encke-lab friends generate`, held against another program's idea of the same graph."""
 
 import bisect
 import collections

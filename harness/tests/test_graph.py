@@ -1,4 +1,4 @@
-"""`encke graph` and `encke friends load`, and what changes all edges of an id at once."""
+"""`encke graph` and `encke-lab friends load`, and what changes all edges of an id at once."""
 
 import json
 import os

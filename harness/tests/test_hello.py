@@ -1,4 +1,4 @@
-"""`encke hello`: one answer for everybody, and its end."""
+"""`encke-proxy hello`: one answer for everybody, and its end."""
 
 import http.client
 import pathlib

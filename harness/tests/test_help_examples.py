@@ -30,8 +30,8 @@ NOT_RUN = {
     r"/etc/bash_completion\.d/|~/\.zfunc|~/\.config/fish|/usr/local/share/man":
         "it writes where the user's files are; test_operations makes the same files elsewhere",
     r"push\.example\.com": "it names a server that there is not",
-    r"^encke prove --connections 1000000 |^encke prove .*(--restart|--degree)": "it takes minutes; test_prove runs them smaller",
-    r"^encke prove ": "it starts servers and clients of its own for a minute; test_prove runs it smaller",
+    r"^encke-lab prove --connections 1000000 |^encke-lab prove .*(--restart|--degree)": "it takes minutes; test_prove runs them smaller",
+    r"^encke-lab prove ": "it starts servers and clients of its own for a minute; test_prove runs it smaller",
     r"--pid 4242|--name \"encke serve\"": "it names a process of the reader; test_record runs it with one of its own",
     r"127\.0\.0\.1:9000/(pub|$| )|ws://127\.0\.0\.1:9000": "it is for another server than Encke; test_drive and test_flood have some",
     r"https://localhost:8443/events/\{n\}": "it needs a listener with TLS; test_flood_tls runs it",

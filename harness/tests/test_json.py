@@ -1,10 +1,12 @@
 """`--json`: each command that prints a report has it, and prints one JSON object in each line."""
 
 import json
+import subprocess
 
 import pytest
 
-from harness.program import ROOT, encke
+from harness.program import BINARY, PROGRAMS, ROOT, encke
+from harness.wait import PATIENCE
 
 # Commands that print no report, and why.
 WITHOUT = {
@@ -12,6 +14,8 @@ WITHOUT = {
     "hello": "it serves",
     "completions": "it prints a script",
     "man": "it prints pages",
+    # Each of its commands prints a table, and writes JSON to a file.
+    "compare": "--json names a file",
 }
 
 # By command: arguments with which it ends at once, or the file that tests its report.
@@ -34,7 +38,7 @@ REPORTS = {
     "plan": ["--users", "1000", "--rate", "1", "--friends", "3"],
     "doctor": ["--connections", "10"],
     "prove": "test_prove",
-    "proxy": "test_proxy",
+    "tcp": "test_proxy",
     "friends load": "test_graph",
     "friends generate": ["--users", "100", "--output", "{directory}/edges"],
     "graph check": ["--online"],
@@ -50,10 +54,13 @@ REPORTS = {
 
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory):
-    """All commands that have no others below them, by their manual pages."""
-    pages = tmp_path_factory.mktemp("man")
-    assert encke("man", "--output", pages).returncode == 0
-    names = {path.stem.removeprefix("encke").removeprefix("-").replace("-", " ") for path in pages.glob("*.1")} - {""}
+    """All commands of all programs that have no others below them, by their manual pages."""
+    names = set()
+    for program in PROGRAMS:
+        pages = tmp_path_factory.mktemp("man")
+        subprocess.run([BINARY.with_name(program), "man", "--output", pages], check=True, timeout=PATIENCE)
+        names |= {path.stem.removeprefix(program).removeprefix("-").replace("-", " ") for path in pages.glob("*.1")}
+    names = {"compare" if name.startswith("compare ") else name for name in names} - {""}
     return {name for name in names if not any(other.startswith(f"{name} ") for other in names)}
 
 

@@ -1,4 +1,4 @@
-"""`encke proxy` and `encke hello`, looked at: what they count is what happened."""
+"""`encke-proxy tcp` and `encke-proxy hello`, looked at: what they count is what happened."""
 
 import http.client
 import json
@@ -27,7 +27,7 @@ def start(tmp_path):
     def start(verb, *flags, **options):
         if "--config" not in flags:
             flags = ("--listen", "127.0.0.1:0", *flags)
-        if verb == "proxy" and "--drain-timeout" not in flags:
+        if verb == "tcp" and "--drain-timeout" not in flags:
             flags = ("--drain-timeout", "2s", *flags)
         program = Program(verb, *flags, cwd=tmp_path, **options)
         started.append(program)
@@ -135,7 +135,7 @@ def top(program, *arguments, every="200ms"):
 
 def test_a_proxy_counts_what_passes_through_it(start, echo):
     backend = echo()
-    program = start("proxy", "--to", backend, "--workers", "2", *CONTROL)
+    program = start("tcp", "--to", backend, "--workers", "2", *CONTROL)
     dice = random.Random(11)
     sizes = [1, 100, 1000, 40_000, *dice.choices(range(1, 5000), k=20), 10_000_000]
     for size in sizes:
@@ -200,7 +200,7 @@ def test_a_proxy_counts_what_passes_through_it(start, echo):
 def test_backends_are_told_as_they_are(start, echo, port):
     well, dead = echo(), port().address
     program = start(
-        "proxy", "--to", f"{well},{dead}", "--balance", "round-robin", "--eject-time", "60s",
+        "tcp", "--to", f"{well},{dead}", "--balance", "round-robin", "--eject-time", "60s",
         *["--workers", "1"], *CONTROL,
     )
 
@@ -223,7 +223,7 @@ def test_backends_are_told_as_they_are(start, echo, port):
     until(lambda: backends()[well]["connections"] == 0, "none is left")
 
     looked_after = start(
-        "proxy", "--to", dead, "--check-interval", "100ms", "--check-fall", "2", "--check-rise", "1",
+        "tcp", "--to", dead, "--check-interval", "100ms", "--check-fall", "2", "--check-rise", "1",
         *CONTROL,
     )
     state = lambda: looked_after.stats()["backends"][0]["state"]
@@ -235,7 +235,7 @@ def test_backends_are_told_as_they_are(start, echo, port):
 
 def test_who_is_refused_is_counted(start, echo):
     program = start(
-        "proxy", "--to", echo(), "--max-connections", "2", "--max-connections-per-source", "1", *CONTROL
+        "tcp", "--to", echo(), "--max-connections", "2", "--max-connections-per-source", "1", *CONTROL
     )
     with connect(program) as first:
         first.sendall(b"x")
@@ -244,7 +244,7 @@ def test_who_is_refused_is_counted(start, echo):
             assert second.recv(1) == b""
         until(lambda: program.totals()["connections"] == 1, "the second is gone")
         assert program.totals()["connections_refused"] == {"listener": 0, "source": 1}
-    limited = start("proxy", "--to", echo(), "--max-connections", "1", *CONTROL)
+    limited = start("tcp", "--to", echo(), "--max-connections", "1", *CONTROL)
     with connect(limited) as first:
         first.sendall(b"x")
         assert first.recv(1) == b"x"
@@ -352,7 +352,7 @@ def test_time_is_worked_or_waited(start):
 def test_top_shows_both_and_leaves_out_what_they_have_not(start):
     hello = start("hello", "--workers", "2", *CONTROL)
     backend = "%s:%d" % hello.listen
-    proxy = start("proxy", "--to", backend, "--workers", "3", *CONTROL)
+    proxy = start("tcp", "--to", backend, "--workers", "3", *CONTROL)
     stop = threading.Event()
     asked = []
 
@@ -391,10 +391,10 @@ def test_top_shows_both_and_leaves_out_what_they_have_not(start):
     assert of_hello["totals"]["requests_answered_per_second"] > 0
 
     text = tables[proxy.pid]
-    assert text.startswith("encke proxy ") and "pairs: " in text
+    assert text.startswith("encke-proxy tcp ") and "pairs: " in text
     assert re.search(rf"\nbackend +STATE .*\n{re.escape(backend)} +well ", text), text
     assert "SPLICE" in text and "CHECKS" in text and "OWED B" not in text and "FAN-OUT" not in text
-    assert tables[hello.pid].startswith("encke hello ") and "REQ/s" in tables[hello.pid]
+    assert tables[hello.pid].startswith("encke-proxy hello ") and "REQ/s" in tables[hello.pid]
     for text, workers in [(text, 3), (tables[hello.pid], 2)]:
         for table in text.rstrip("\n").split("\n\n")[1:5]:
             rows = [line.split()[0] for line in table.splitlines()[1:]]
@@ -404,7 +404,7 @@ def test_top_shows_both_and_leaves_out_what_they_have_not(start):
 
 def test_nobody_may_look_unless_told_where(start, echo):
     clients = {"ENCKE_CONTROL": "http://127.0.0.1:1"}
-    for program in (start("hello", env=clients), start("proxy", "--to", echo(), env=clients)):
+    for program in (start("hello", env=clients), start("tcp", "--to", echo(), env=clients)):
         assert program.control is None
         assert not any("control" in name for name in program.threads())
     told = start("hello", env={"ENCKE_HELLO_CONTROL": "127.0.0.1:0"})
@@ -417,14 +417,14 @@ def test_the_file_says_where_to_look_and_the_process_is_told_better(start, echo,
         'control = "127.0.0.1:0"\ncontrol-token = "of-the-file-0123456789"\n'
         f'[[listener]]\nlisten = "127.0.0.1:0"\nto = ["{echo()}"]\n'
     )
-    program = start("proxy", "--config", config)
+    program = start("tcp", "--config", config)
     assert program.ask("/v1/stats").status_code == 401
     bearer = {"Authorization": "Bearer of-the-file-0123456789"}
     assert program.ask("/v1/stats", headers=bearer).status_code == 200
     assert top(program, "--json", "--control-token", "of-the-file-0123456789")
     address = port().address
     program = start(
-        "proxy", "--config", config,
+        "tcp", "--config", config,
         env={"ENCKE_PROXY_CONTROL": f"http://{address}/", "ENCKE_CONTROL_TOKEN": "better-0123456789"},
     )
     assert program.control_url == f"http://{address}"
@@ -438,7 +438,7 @@ def test_the_file_says_where_to_look_and_the_process_is_told_better(start, echo,
 
 def test_strangers_cannot_look_without_a_token(start, echo):
     backend = echo()
-    for verb in (["hello"], ["proxy", "--to", backend]):
+    for verb in (["hello"], ["tcp", "--to", backend]):
         command = [*verb, "--listen", "127.0.0.1:0", "--control"]
         done = encke(*command, "0.0.0.0:0")
         assert done.returncode == 2 and "--control-token-file" in done.stderr, done
@@ -451,7 +451,7 @@ def test_strangers_cannot_look_without_a_token(start, echo):
 
 
 def test_workers_with_tables_of_their_own_have_none_of_its_descriptors(start, echo):
-    for verb in (["hello"], ["proxy", "--to", echo()]):
+    for verb in (["hello"], ["tcp", "--to", echo()]):
         program = start(*verb, "--private-fds", "--workers", "3", *CONTROL)
         inode = listener_inode(program.control)
         threads = program.threads()
@@ -470,7 +470,7 @@ def test_workers_with_tables_of_their_own_have_none_of_its_descriptors(start, ec
 
 
 def test_it_can_be_looked_at_to_its_end(start, echo):
-    program = start("proxy", "--to", echo(), "--drain-timeout", "60s", *CONTROL)
+    program = start("tcp", "--to", echo(), "--drain-timeout", "60s", *CONTROL)
     with connect(program) as client:
         client.sendall(b"x")
         assert client.recv(1) == b"x"

@@ -416,9 +416,9 @@ def promtool(*arguments, **options):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("program", ["proxy", "hello"])
+@pytest.mark.parametrize("program", ["tcp", "hello"])
 def test_promtool_finds_nothing_in_the_metrics_of_other_programs(tmp_path, port, program):
-    more = ["--to", port().address] if program == "proxy" else []
+    more = ["--to", port().address] if program == "tcp" else []
     running = Program(program, "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", *more, cwd=tmp_path)
     try:
         with httpx.Client(base_url="http://%s:%d" % running.control, trust_env=False) as client:

@@ -10,7 +10,7 @@ import tomllib
 
 import pytest
 
-from harness.program import BINARY, ROOT, encke
+from harness.program import BINARY, PROGRAMS, ROOT
 from harness.wait import PATIENCE
 
 CRATE = ROOT / "crates" / "encke"
@@ -20,22 +20,24 @@ PACKAGE = tomllib.loads((CRATE / "Cargo.toml").read_text())["package"]["metadata
 MADE = "../../target/deb/"
 SHELLS = ("bash", "zsh", "fish")
 # What the scripts of the package and dpkg need in the root that it is installed into.
-PROGRAMS = "sh rm head base64 chgrp chmod getent useradd userdel groupdel".split()
+TOOLS = "sh rm head base64 chgrp chmod getent useradd userdel groupdel".split()
 
 
 def make(directory):
     """Makes manual pages and completions as `make deb` does."""
-    assert encke("man", "--output", directory / "man").returncode == 0
-    for shell in SHELLS:
-        made = encke("completions", shell)
-        assert made.returncode == 0 and "encke" in made.stdout
-        (directory / f"encke.{shell}").write_text(made.stdout)
+    for program in PROGRAMS:
+        run = [BINARY.with_name(program)]
+        subprocess.run([*run, "man", "--output", directory / "man"], check=True, timeout=PATIENCE)
+        for shell in SHELLS:
+            made = subprocess.run([*run, "completions", shell], check=True, capture_output=True, text=True, timeout=PATIENCE)
+            assert program in made.stdout
+            (directory / f"{program}.{shell}").write_text(made.stdout)
 
 
 def sources(source, made):
     """The files of an asset. Some are made."""
-    if source == "target/release/encke":
-        return [BINARY]
+    if source.startswith("target/release/"):
+        return [BINARY.with_name(source.removeprefix("target/release/"))]
     if source.startswith(MADE):
         return sorted(made.glob(source.removeprefix(MADE)))
     return sorted(CRATE.glob(source))
@@ -60,8 +62,9 @@ def files(tmp_path_factory):
 
 
 def test_the_package_has_what_operators_need_where_they_look_for_it(files):
-    for path in ("usr/bin/encke", "usr/lib/systemd/system/encke.service", "etc/encke/encke.toml", "etc/logrotate.d/encke",
+    for path in ("usr/bin/encke", "usr/bin/encke-proxy", "usr/bin/encke-lab", "usr/lib/systemd/system/encke.service", "etc/encke/encke.toml", "etc/logrotate.d/encke",
                  "usr/share/man/man1/encke.1", "usr/share/man/man1/encke-serve.1", "usr/share/man/man1/encke-graph-backup.1",
+                 "usr/share/man/man1/encke-proxy-tcp.1", "usr/share/man/man1/encke-lab-flood.1",
                  "usr/share/bash-completion/completions/encke", "usr/share/zsh/vendor-completions/_encke",
                  "usr/share/fish/vendor_completions.d/encke.fish", "usr/share/doc/encke/docs/OPERATIONS.md"):  # fmt: skip
         assert path in files, path
@@ -76,7 +79,8 @@ def test_the_package_has_what_operators_need_where_they_look_for_it(files):
 def test_make_deb_makes_what_is_not_in_the_repository():
     recipe = re.search(r"^deb:\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)[1]
     made = {source.removeprefix(MADE) for source, _, _ in PACKAGE["assets"] if source.startswith(MADE)}
-    assert made == {"man/*.1", *(f"encke.{shell}" for shell in SHELLS)}
+    assert made == {"man/*.1", *(f"{program}.{shell}" for program in PROGRAMS for shell in SHELLS)}
+    assert f"for program in {' '.join(PROGRAMS)};" in recipe
     assert f"for shell in {' '.join(SHELLS)};" in recipe and "man --output target/deb/man" in recipe
 
 
@@ -101,7 +105,7 @@ def root(tmp_path):
     (root / "etc/group").write_text("root:x:0:\n")
     (root / "etc/shadow").write_text("root:*:20000:0:99999:7:::\n")
     (root / "etc/gshadow").write_text("root:*::\n")
-    for program in PROGRAMS:
+    for program in TOOLS:
         path = shutil.which(program, path="/usr/bin:/bin:/usr/sbin:/sbin")
         assert path, program
         told = subprocess.run(["ldd", path], capture_output=True, text=True).stdout
@@ -214,7 +218,9 @@ def test_cargo_deb_makes_the_package(tmp_path, files):
     make(copy / "target/deb")
     (copy / "target/release").mkdir()
     strip = shutil.which("strip")
-    subprocess.run([strip, "-o", copy / "target/release/encke", BINARY] if strip else ["cp", BINARY, copy / "target/release/encke"], check=True)
+    for program in PROGRAMS:
+        source, target = BINARY.with_name(program), copy / "target/release" / program
+        subprocess.run([strip, "-o", target, source] if strip else ["cp", source, target], check=True)
     env = {**os.environ, "PATH": path, "CARGO_TARGET_DIR": str(copy / "target")}
     command = ["cargo", "deb", "-p", "encke", "--no-build", "--no-strip", "--fast"]
     done = subprocess.run(command, cwd=copy, capture_output=True, text=True, env=env, timeout=4 * PATIENCE)

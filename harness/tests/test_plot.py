@@ -1,4 +1,4 @@
-"""`encke plot`: pictures that open, and refusals that help."""
+"""`encke-lab plot`: pictures that open, and refusals that help."""
 
 import json
 import struct
@@ -67,7 +67,7 @@ def test_refusals(two, tmp_path):
     foreign = tmp_path / "foreign.csv"
     foreign.write_text("a,b\n1,2\n")
     picture = tmp_path / "x.svg"
-    assert "not a file that `encke record` wrote" in refused(foreign, "-o", picture)
+    assert "not a file that `encke-lab record` wrote" in refused(foreign, "-o", picture)
     foreign.write_text(TITLES + "\n")
     assert "no rows" in refused(foreign, "-o", picture)
     foreign.write_bytes(b"\xff\xfe\x00")

@@ -1,4 +1,4 @@
-"""`encke prove`: the whole experiment, small, and its page in Chromium."""
+"""`encke-lab prove`: the whole experiment, small, and its page in Chromium."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`encke proxy` between real programs: what goes in comes out, whoever dies."""
+"""`encke-proxy tcp` between real programs: what goes in comes out, whoever dies."""
 
 import contextlib
 import hashlib
@@ -86,7 +86,7 @@ def proxy(tmp_path):
             flags = ("--listen", listen, "--to", to, *flags)
         if "--drain-timeout" not in flags:
             flags = (*flags, "--drain-timeout", "2s")
-        program = Program("proxy", *flags, cwd=tmp_path, **options)
+        program = Program("tcp", *flags, cwd=tmp_path, **options)
         started.append(program)
         return program
 
@@ -427,7 +427,7 @@ def test_every_recipe_is_a_configuration(tmp_path):
     for text in RECIPES:
         config = tmp_path / "proxy.toml"
         config.write_text(text)
-        done = encke("proxy", "--config", config, "--check-config")
+        done = encke("tcp", "--config", config, "--check-config")
         assert done.returncode == 0, done.stderr
 
 
@@ -681,7 +681,7 @@ def test_nobody_who_reads_the_access_log_keeps_the_proxy_from_its_work_and_end(
     ports = tmp_path / "ports"
     flags = ["--listen", "127.0.0.1:0", "--to", server.address, "--access-log", "-"]
     # A pipe that is full after some hundred lines.
-    program = begin("proxy", *flags, "--ports-file", ports)
+    program = begin("tcp", *flags, "--ports-file", ports)
     try:
         until(ports.exists, "listening")
         host, port = json.loads(ports.read_text())["listen"][0].split(":")
@@ -697,7 +697,7 @@ def test_nobody_who_reads_the_access_log_keeps_the_proxy_from_its_work_and_end(
         program.communicate()
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    done = encke("proxy", *flags[:-1], fifo)
+    done = encke("tcp", *flags[:-1], fifo)
     assert (done.returncode, "start its reader first" in done.stderr) == (1, True), done.stderr
 
 
@@ -705,7 +705,7 @@ def test_whoever_asks_for_json_gets_nothing_else(backend, tmp_path):
     server = backend()
     ports = tmp_path / "ports"
     flags = ["--listen", "127.0.0.1:0", "--to", server.address, "--json", "--request-latency"]
-    program = begin("proxy", *flags, "--ports-file", ports)
+    program = begin("tcp", *flags, "--ports-file", ports)
     try:
         until(ports.exists, "listening")
         host, port = json.loads(ports.read_text())["listen"][0].split(":")
@@ -835,6 +835,6 @@ def test_curl_through_haproxy_and_back(proxy, port, tmp_path):
     ],
 )
 def test_a_wrong_configuration_is_said(flags, code, said):
-    done = encke("proxy", *flags)
+    done = encke("tcp", *flags)
     assert done.returncode == code, done.stderr
     assert said in done.stderr

@@ -1,4 +1,4 @@
-"""`encke record`: rows that survive interrupts and the end of what is watched."""
+"""`encke-lab record`: rows that survive interrupts and the end of what is watched."""
 
 import csv
 import json
@@ -11,7 +11,7 @@ from harness.wait import PATIENCE, until
 
 
 class Recording:
-    """An `encke record` to a file."""
+    """An `encke-lab record` to a file."""
 
     def __init__(self, path, *arguments):
         self.path = path

@@ -220,7 +220,7 @@ def test_not_even_the_secret_opens_what_came_through_a_proxy(server, port, proxy
         assert 'name="control" content=""' in ask(edge, "GET", "/", headers)[1]
 
 
-@pytest.mark.parametrize("proxy", ["nginx, HTTP/1.1", "nginx, X-Forwarded-For", "haproxy", "encke proxy"])
+@pytest.mark.parametrize("proxy", ["nginx, HTTP/1.1", "nginx, X-Forwarded-For", "haproxy", "encke-proxy tcp"])
 def test_page_behind_a_proxy_reads_and_does_not_publish(server, port, name, browser, proxy):
     me = name()
     with reverse_proxy(proxy, port().number, server.public) as edge:

@@ -9,7 +9,7 @@ import tomllib
 
 import pytest
 
-from harness.program import ROOT
+from harness.program import PROGRAMS, ROOT
 
 RELEASE = ROOT / "contrib" / "release"
 
@@ -31,13 +31,13 @@ def sbom(text):
 
 
 def tree(*flags):
-    """Names and versions of what `encke` is built from, as cargo says."""
+    """Names and versions of what the programs are built from, as cargo says."""
     done = run(
-        "cargo", "tree", "--locked", "--offline", "--package", "encke", "--target", "x86_64-unknown-linux-gnu",
+        "cargo", "tree", "--locked", "--offline", *(f"--package={program}" for program in PROGRAMS), "--target", "x86_64-unknown-linux-gnu",
         "--prefix", "none", "--format", "{p}", *flags, cwd=ROOT,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return {tuple(re.match(r"(\S+) v(\S+)", line).groups()) for line in done.stdout.splitlines()}
+    return {tuple(re.match(r"(\S+) v(\S+)", line).groups()) for line in filter(None, done.stdout.splitlines())}
 
 
 def test_the_list_of_parts_has_what_the_program_is_built_from_and_nothing_else(sbom):
@@ -137,12 +137,12 @@ def test_an_advisory_of_a_database_on_this_machine_is_found(tmp_path):
     assert done.returncode != 0 and "RUSTSEC-2026-9999" in done.stderr, done.stderr
 
 
-# A cargo that writes down how it was called, and makes a program of the environment that PROGRAM asks for.
+# A cargo that writes down how it was called, and makes programs of the environment that PROGRAM asks for.
 CARGO = """#!/bin/sh
 echo "$@" >"$CALLED"
 env >>"$CALLED"
 mkdir -p "$CARGO_TARGET_DIR/release"
-eval "echo $PROGRAM" >"$CARGO_TARGET_DIR/release/encke"
+for name in encke encke-proxy encke-lab; do eval "echo $PROGRAM" >"$CARGO_TARGET_DIR/release/$name"; done
 """
 
 
@@ -173,7 +173,7 @@ def imitated(tmp_path):
 def test_a_build_takes_no_name_of_a_directory_and_no_other_version(imitated):
     done, called = imitated("build", "x", "--quiet")
     assert done.returncode == 0, done.stderr
-    assert called.startswith("build --release --locked --package encke --quiet\n")
+    assert called.startswith("build --release --locked --package encke --package encke-proxy --package encke-lab --quiet\n")
     flags = f"RUSTFLAGS=-Copt-level=3 --remap-path-prefix={ROOT}=/encke --remap-path-prefix=/home/someone/.cargo=/cargo\n"
     assert flags in called
     for name in ["CFLAGS", "CXXFLAGS"]:

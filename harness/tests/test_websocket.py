@@ -15,7 +15,7 @@ from harness.tls import Authority, TlsServer
 from harness.wait import PATIENCE, until
 from test_identity_browser import guarded, secret_file, token  # noqa: F401
 
-PROXIES = ["nginx, WebSocket", "haproxy", "haproxy, TCP", "encke proxy"]
+PROXIES = ["nginx, WebSocket", "haproxy", "haproxy, TCP", "encke-proxy tcp"]
 
 
 def opened(address, path, **options):

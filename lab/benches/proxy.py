@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`encke proxy` and `encke hello` beside others: processor time for each operation.
+"""`encke-proxy tcp` and `encke-proxy hello` beside others: processor time for each operation.
 
     lab/benches/proxy.py --encke target/release/encke [--rounds 9] [--seconds 1] [proxy|pollers|bulk|hello|top|memory ...]
 
@@ -7,7 +7,7 @@ The others are nginx, HAProxy, Go, hyper, may_minihttp and programs as they were
 programs of a comparison run at the same time and are loaded in turns, so that a drift of the machine meets
 all of them. They have one worker each and a core, and the load has another, so that the scheduler's choices
 meet nobody; proxies are compared with a worker for each core too. What counts is the processor time of their
-processes. Questions and answers are asked and echoed by `encke-bench`, bulk is poured and taken by this
+processes. Questions and answers are asked and echoed by `encke-lab compare`, bulk is poured and taken by this
 script; that costs every program the same. Needs nginx with its stream module, HAProxy, Go, cargo and
 escript; what is missing is left out and said.
 """
@@ -97,8 +97,9 @@ class Contender:
 class Programs:
     """Starts contenders and ends them."""
 
-    def __init__(self, encke, bench, scratch):
-        self.encke, self.bench, self.scratch = encke, bench, pathlib.Path(scratch)
+    def __init__(self, encke, scratch):
+        self.encke, self.scratch = encke, pathlib.Path(scratch)
+        self.proxy, self.lab = encke.with_name("encke-proxy"), encke.with_name("encke-lab")
         self.running = []
 
     def start(self, name, command, port, cores=MEASURED):
@@ -112,12 +113,12 @@ class Programs:
     def echo(self, cores=LOADING):
         """A backend that says everything back."""
         port = free_port()
-        command = [self.bench, "bare-echo", "--listen", f"127.0.0.1:{port}"]
+        command = [self.lab, "compare", "bare-echo", "--listen", f"127.0.0.1:{port}"]
         return self.start("echo", command, port, cores)
 
     def ask(self, question, count, port, seconds):
         """Asks and awaits on so many connections. Answers, and the 99th of 100 times in microseconds."""
-        command = [self.bench, "bare-ask", f"127.0.0.1:{port}", "--ask", question]
+        command = [self.lab, "compare", "bare-ask", f"127.0.0.1:{port}", "--ask", question]
         command += ["--connections", str(count), "--seconds", str(seconds)]
         answers = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
         return answers["answers"], answers["p99_micros"]
@@ -126,7 +127,7 @@ class Programs:
         port = free_port()
         flags = [*flags, "--log-level", "warn", "--drain-timeout", "0"]
         listen = ["--listen", f"127.0.0.1:{port}", "--to", f"127.0.0.1:{backend}"]
-        return self.start(name, [self.encke, "proxy", *listen, *flags], port, cores)
+        return self.start(name, [self.proxy, "tcp", *listen, *flags], port, cores)
 
     def proxies(self, backend, cores=MEASURED, bulk=False):
         """All proxies, with a worker for each of the cores, set up for bulk or for small messages."""
@@ -180,7 +181,7 @@ class Programs:
     def deferring_hellos(self, option, flags):
         port = free_port()
         listen = ["--listen", f"127.0.0.1:{port}", "--workers", "1"]
-        yield self.start("encke", [self.encke, "hello", *listen, *flags], port)
+        yield self.start("encke", [self.proxy, "hello", *listen, *flags], port)
         if shutil.which("nginx"):
             port = free_port()
             server = (
@@ -405,7 +406,7 @@ def measure_looking(programs, arguments):
     """What it costs a loaded server that `encke top` looks at it each second: its workers do nothing for it."""
     port, control = free_port(), free_port()
     listen = ["--listen", f"127.0.0.1:{port}", "--workers", "1", "--control", f"127.0.0.1:{control}"]
-    hello = programs.start("encke", [programs.encke, "hello", *listen], port)
+    hello = programs.start("encke", [programs.proxy, "hello", *listen], port)
     top = [programs.encke, "top", "--control", f"http://127.0.0.1:{control}", "--json"]
     seconds = 10 * arguments.seconds
     with subprocess.Popen(top, stdout=subprocess.DEVNULL) as looker:
@@ -446,7 +447,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", nargs="*", default=["proxy", "pollers", "bulk", "hello", "top", "memory"])
     parser.add_argument("--encke", type=pathlib.Path, default="target/release/encke")
-    parser.add_argument("--bench", type=pathlib.Path, help="encke-bench; by default beside encke")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--pairs", type=int, default=9000)
@@ -466,8 +466,7 @@ def main():
         "memory": measure_memory,
     }
     with tempfile.TemporaryDirectory(prefix="encke-bench-proxy-") as scratch:
-        bench = arguments.bench or arguments.encke.with_name("encke-bench")
-        programs = Programs(arguments.encke, bench, scratch)
+        programs = Programs(arguments.encke, scratch)
         try:
             for what in arguments.what:
                 measures[what](programs, arguments)

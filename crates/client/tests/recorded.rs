@@ -15,7 +15,7 @@ use client::stamp::Stamp;
 /// The key with which the WebSocket was asked for.
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 
-/// Content of a recording, as a client of `encke flood` decodes it.
+/// Content of a recording, as a client of `encke-lab flood` decodes it.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     status: u16,

@@ -1,58 +1,33 @@
 //! Command-line arguments and their help.
 
-mod manual;
 mod listen;
 mod online;
 mod identity;
 mod top;
-mod friends;
 mod store;
 mod cluster;
-mod flood;
-mod drive;
-mod record;
-mod plot;
 mod doctor;
 mod plan;
-mod prove;
-pub(crate) mod proxy;
-pub(crate) mod hello;
 
-use std::env;
-use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, Parser, Subcommand};
-use client::control_client::ControlClient;
-use client::tls::Authorities;
+use cli::arguments::{ControlArguments, Report};
+use cli::manual::{CompletionsArguments, ManArguments};
 
 use crate::config;
-use crate::config::Secret;
-use crate::failure::Failure;
-
 pub(crate) use cluster::{
     ClusterArguments, ClusterVerb, DrainArguments, ImportArguments, StatusArguments,
 };
 pub(crate) use doctor::DoctorArguments;
-pub(crate) use drive::{DriveArguments, Targets};
-pub(crate) use flood::{CredentialArguments, FloodArguments, FloodTransport};
-pub(crate) use friends::{FriendsArguments, FriendsVerb, GenerateArguments, LoadArguments};
 pub(crate) use identity::{RevokeArguments, TicketArguments};
 pub(crate) use listen::{ListenArguments, Transport};
-pub(crate) use manual::{CompletionsArguments, ManArguments};
 pub(crate) use online::OnlineArguments;
 pub(crate) use plan::PlanArguments;
-pub(crate) use plot::{PanelName, PlotArguments};
-pub(crate) use prove::ProveArguments;
-pub(crate) use record::RecordArguments;
 pub(crate) use store::{
-    BackupArguments, CompactArguments, ExportArguments, PlaceArguments, ReadArguments,
-    StoreArguments, StoreVerb,
+    BackupArguments, CompactArguments, ExportArguments, ReadArguments, StoreArguments, StoreVerb,
 };
 pub(crate) use top::TopArguments;
-
-/// Range of the number of worker threads.
-const WORKERS: RangeInclusive<i64> = 1..=router::WORKERS_MAX as i64;
 
 /// A push server: publish an event about a subject, and every connected subscriber receives it at
 /// once.
@@ -109,49 +84,36 @@ pub(crate) enum Verb {
     /// Show a live view of a running server
     #[command(after_help = top::HELP)]
     Top(TopArguments),
-    /// Generate a graph of friends, or load one
-    #[command(after_help = friends::HELP)]
-    Friends(FriendsArguments),
     /// Check, count, export, compact or back up the graph of a data directory
     #[command(after_help = store::HELP)]
     Graph(StoreArguments),
     /// Show a cluster, drain one of its nodes, or begin one with a graph
     #[command(after_help = cluster::HELP)]
     Cluster(ClusterArguments),
-    /// Open many streaming clients and check what they receive
-    #[command(after_help = flood::HELP)]
-    Flood(Box<FloodArguments>),
-    /// Publish events at a given rate and report the results
-    #[command(after_help = drive::HELP)]
-    Drive(Box<DriveArguments>),
-    /// Record what a process and its machine use
-    #[command(after_help = record::HELP)]
-    Record(RecordArguments),
-    /// Plot a recording
-    #[command(after_help = plot::HELP)]
-    Plot(PlotArguments),
     /// Estimate what a number of users needs: memory, cores, network
     #[command(after_help = plan::HELP)]
     Plan(PlanArguments),
     /// Find what keeps this machine from holding many connections
     #[command(after_help = doctor::HELP)]
     Doctor(DoctorArguments),
-    /// Run the whole experiment, a server and its users, and write a report
-    #[command(after_help = prove::HELP)]
-    Prove(ProveArguments),
-    /// Relay TCP connections to backends
-    #[command(after_help = proxy::HELP)]
-    Proxy(Box<proxy::ProxyArguments>),
-    /// Answer every HTTP request with the same response
-    #[command(after_help = hello::HELP)]
-    Hello(hello::HelloArguments),
     /// Print a script that completes commands and flags in a shell
-    #[command(after_help = manual::COMPLETIONS_HELP)]
+    #[command(after_help = COMPLETIONS_HELP)]
     Completions(CompletionsArguments),
     /// Print a manual page, or write all of them to a directory
-    #[command(after_help = manual::MAN_HELP)]
+    #[command(after_help = MAN_HELP)]
     Man(ManArguments),
 }
+
+const COMPLETIONS_HELP: &str = "\
+Examples:
+  encke completions bash > /etc/bash_completion.d/encke
+  encke completions zsh > ~/.zfunc/_encke              # with ~/.zfunc in $fpath
+  encke completions fish > ~/.config/fish/completions/encke.fish";
+
+const MAN_HELP: &str = "\
+Examples:
+  encke man publish | man -l -
+  encke man --output /usr/local/share/man/man1";
 
 const SERVE_HELP: &str = "\
 Every setting can be a flag, an environment variable (ENCKE_LISTEN, ENCKE_CONTROL_TOKEN and so on)
@@ -196,57 +158,6 @@ const EXPLAIN_HELP: &str = "\
 Examples:
   encke explain rj alice          # would alice get what is published about rj now?
   encke explain rj alice --json";
-
-/// Address and token of the control listener.
-#[derive(Debug, Args)]
-pub(crate) struct ControlArguments {
-    /// URL of the control listener, http://HOST:PORT or https://HOST:PORT
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "ENCKE_CONTROL",
-        default_value = "http://127.0.0.1:8001"
-    )]
-    pub(crate) control: String,
-    #[command(flatten)]
-    token: TokenArguments,
-    #[command(flatten)]
-    authorities: AuthorityArguments,
-}
-
-/// Certificate authorities that a command trusts.
-#[derive(Debug, Clone, Default, Args)]
-pub(crate) struct AuthorityArguments {
-    /// PEM file of the certificate authorities to trust, instead of those of the system
-    #[arg(long, value_name = "FILE", env = "ENCKE_CA")]
-    ca: Option<PathBuf>,
-}
-
-impl AuthorityArguments {
-    /// Returns the authorities.
-    pub(crate) fn authorities(&self) -> Authorities {
-        Authorities::new(self.ca.as_deref())
-    }
-}
-
-/// Token of a control listener.
-#[derive(Debug, Clone, Default, Args)]
-pub(crate) struct TokenArguments {
-    /// Token of the control listener [env: ENCKE_CONTROL_TOKEN]
-    #[arg(long, value_name = "TOKEN", conflicts_with = "control_token_file")]
-    control_token: Option<String>,
-    /// File with the token of the control listener [env: ENCKE_CONTROL_TOKEN_FILE]
-    #[arg(long, visible_alias = "token-file", value_name = "FILE")]
-    control_token_file: Option<PathBuf>,
-}
-
-/// Format of a report.
-#[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct Report {
-    /// Print JSON, one object in each line
-    #[arg(long)]
-    pub(crate) json: bool,
-}
 
 /// Payload and type of an event.
 #[derive(Debug, Args)]
@@ -363,54 +274,6 @@ impl FromArgMatches for ServeArguments {
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
-    }
-}
-
-impl ControlArguments {
-    /// Certificate authorities that the command trusts.
-    pub(crate) fn authorities(&self) -> Authorities {
-        self.authorities.authorities()
-    }
-
-    /// Returns a client of the control listener.
-    pub(crate) fn client(&self) -> Result<ControlClient, Failure> {
-        let token = self.token()?;
-        let authorities = self.authorities.authorities();
-        ControlClient::trusting(&authorities, &self.control, token.as_deref())
-            .map_err(Failure::misused)
-    }
-
-    /// Returns the token from the flags, else from the environment.
-    pub(crate) fn token(&self) -> Result<Option<String>, Failure> {
-        let secret = self.token.secret().map_err(Failure::misused)?;
-        Ok(secret.map(|secret| secret.reveal().to_owned()))
-    }
-}
-
-impl TokenArguments {
-    /// Returns the token from the flags, else from the environment.
-    ///
-    /// # Errors
-    ///
-    /// When a token is set and invalid. The error is a sentence.
-    pub(crate) fn secret(&self) -> Result<Option<Secret>, String> {
-        self.find()
-            .map_err(|needed| format!("the control token is not valid: {needed}"))
-    }
-
-    fn find(&self) -> Result<Option<Secret>, String> {
-        if let Some(token) = &self.control_token {
-            return Secret::parse(token).map(Some);
-        }
-        if let Some(path) = &self.control_token_file {
-            return Secret::read(path).map(Some);
-        }
-        if let Some(token) = env::var_os("ENCKE_CONTROL_TOKEN") {
-            return Secret::parse(&token.to_string_lossy()).map(Some);
-        }
-        env::var_os("ENCKE_CONTROL_TOKEN_FILE")
-            .map(|path| Secret::read(Path::new(&path)))
-            .transpose()
     }
 }
 

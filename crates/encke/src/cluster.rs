@@ -4,8 +4,9 @@ mod import;
 mod status;
 mod drain;
 
+use cli::failure::Failure;
+
 use crate::arguments::{ClusterArguments, ClusterVerb};
-use crate::failure::Failure;
 
 /// Runs a subcommand.
 pub(crate) fn run(arguments: &ClusterArguments) -> Result<(), Failure> {

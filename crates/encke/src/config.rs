@@ -16,9 +16,7 @@ mod history;
 mod presence;
 mod webhook;
 mod buffers;
-mod files;
 mod print;
-mod secret;
 mod values;
 
 use std::net::SocketAddr;
@@ -28,23 +26,22 @@ use std::sync::Arc;
 use ::tls::TicketKeys;
 use auth::Policy;
 use clap::Command;
+use cli::secret::{Secret, read_private_text};
+use cli::units;
+use cli::values::{LogFormat, address};
 use control::{JwksUrl, Tokens};
 use server::{AllowedHosts, LiveSettings, Settings};
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::units;
 pub(crate) use buffers::BufferBound;
 pub(crate) use changes::{Changes, FileDigests};
 pub(crate) use history::HistoryDir;
 use keys::{Key, Otherwise};
 pub(crate) use layers::Layers;
-pub(crate) use listeners::{Addresses, check_control};
+pub(crate) use listeners::Addresses;
 pub(crate) use print::print;
-pub(crate) use secret::Secret;
-use secret::read_private_text;
 pub(crate) use sources::Sources;
 pub(crate) use tls::{Tls, now as unix_time};
-pub(crate) use values::{LogFormat, TIME_MAX, TIMEOUT_MIN, USER_TIMEOUT, address};
 use values::{
     count, default_workers, directory, event_bytes, heartbeat, host, log_format, log_level, origin,
     slow_policy, switch, time, timeout, user_timeout, workers,

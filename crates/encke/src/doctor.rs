@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::thread;
 
+use cli::failure::Failure;
+use cli::output;
 use machine::doctor::apply::{Change, apply};
 use machine::doctor::readings::Readings;
 use machine::doctor::{Diagnosis, Finding, Severity, Workload};
@@ -12,8 +14,6 @@ use machine::humanize;
 use serde::Serialize;
 
 use crate::arguments::DoctorArguments;
-use crate::failure::Failure;
-use crate::output;
 
 /// Examines the machine and prints a report. With `--apply`, first changes settings.
 pub(crate) fn run(arguments: &DoctorArguments) -> Result<(), Failure> {

@@ -1,10 +1,10 @@
 //! `encke explain`: says whether an id would receive an event about a subject now, and why.
 
+use cli::failure::Failure;
+use cli::output;
 use serde_json::Value;
 
 use crate::arguments::ExplainArguments;
-use crate::failure::Failure;
-use crate::output;
 
 /// Prints the verdict, its reasons and the sessions.
 pub(crate) fn run(arguments: &ExplainArguments) -> Result<(), Failure> {

@@ -1,8 +1,9 @@
 //! `encke ticket` and `encke revoke`.
 
+use cli::failure::Failure;
+use cli::output;
+
 use crate::arguments::{RevokeArguments, TicketArguments};
-use crate::failure::Failure;
-use crate::output;
 
 /// Issues a ticket and prints it.
 pub(crate) fn ticket(arguments: &TicketArguments) -> Result<(), Failure> {

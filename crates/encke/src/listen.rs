@@ -6,12 +6,13 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
 
+use cli::arguments::Report;
+use cli::failure::Failure;
+use cli::output;
 use client::http::Url;
 use client::listen::{self, Event, Notification, Options, Presence};
 
-use crate::arguments::{ListenArguments, Report, Transport};
-use crate::failure::Failure;
-use crate::output;
+use crate::arguments::{ListenArguments, Transport};
 
 /// Prints events until there were enough of them, the server refuses, or standard output is closed.
 pub(crate) fn run(arguments: &ListenArguments) -> Result<(), Failure> {

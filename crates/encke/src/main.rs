@@ -1,6 +1,6 @@
 //! The `encke` command.
 //!
-//! Holds arguments, configuration, text and exit codes. All logic is in the libraries.
+//! Owns arguments, configuration, and the order in which the parts of the server start and stop.
 
 // Commands, in the order of the help.
 mod serve;
@@ -12,40 +12,43 @@ mod explain;
 mod online;
 mod identity;
 mod top;
-mod friends;
 mod store;
 mod cluster;
-mod flood;
-mod drive;
-mod record;
-mod plot;
 mod doctor;
 mod plan;
-mod prove;
-mod proxy;
-mod hello;
-mod manual;
 
 // What the commands share.
 mod arguments;
 mod config;
-mod epoch;
-mod failure;
-mod admin;
-mod output;
-mod ports_file;
-mod signals;
-mod progress;
-mod units;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
+use cli::failure::Failure;
+use cli::manual;
 
 use arguments::{Arguments, Verb};
 
+/// Commands that other programs have, with what replaces them.
+const MOVED: [(&str, &str, &str); 8] = [
+    ("flood", "encke-lab flood", "make lab"),
+    ("drive", "encke-lab drive", "make lab"),
+    ("friends", "encke-lab friends", "make lab"),
+    ("prove", "encke-lab prove", "make lab"),
+    ("record", "encke-lab record", "make lab"),
+    ("plot", "encke-lab plot", "make lab"),
+    ("proxy", "encke-proxy tcp", "make proxy"),
+    ("hello", "encke-proxy hello", "make proxy"),
+];
+
 fn main() -> ExitCode {
-    let done = match Arguments::parse().verb {
+    let first = std::env::args().nth(1).unwrap_or_default();
+    if let Some((name, now, make)) = MOVED.iter().find(|(name, ..)| *name == first) {
+        return cli::conclude(Err(Failure::misused(format_args!(
+            "`encke {name}` is now `{now}`; `{make}` builds it"
+        ))));
+    }
+    cli::conclude(match Arguments::parse().verb {
         Verb::Serve(arguments) => serve::run(&arguments),
         Verb::Publish(arguments) => publish::publish(&arguments),
         Verb::Send(arguments) => publish::send(&arguments),
@@ -58,26 +61,11 @@ fn main() -> ExitCode {
         Verb::Ticket(arguments) => identity::ticket(&arguments),
         Verb::Revoke(arguments) => identity::revoke(&arguments),
         Verb::Top(arguments) => top::run(&arguments),
-        Verb::Friends(arguments) => friends::run(&arguments),
         Verb::Graph(arguments) => store::run(&arguments),
         Verb::Cluster(arguments) => cluster::run(&arguments),
-        Verb::Flood(arguments) => flood::run(&arguments),
-        Verb::Drive(arguments) => drive::run(&arguments),
-        Verb::Record(arguments) => record::run(&arguments),
-        Verb::Plot(arguments) => plot::run(&arguments),
         Verb::Plan(arguments) => plan::run(&arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),
-        Verb::Prove(arguments) => prove::run(&arguments),
-        Verb::Proxy(arguments) => proxy::run(&arguments),
-        Verb::Hello(arguments) => hello::run(&arguments),
-        Verb::Completions(arguments) => manual::completions(&arguments),
-        Verb::Man(arguments) => manual::man(&arguments),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("{failure}");
-            failure.exit_code()
-        }
-    }
+        Verb::Completions(arguments) => manual::completions(Arguments::command(), &arguments),
+        Verb::Man(arguments) => manual::man(Arguments::command(), &arguments),
+    })
 }

@@ -1,10 +1,10 @@
 //! `encke online`: says which ids are online.
 
+use cli::failure::Failure;
+use cli::output;
 use serde_json::Value;
 
 use crate::arguments::OnlineArguments;
-use crate::failure::Failure;
-use crate::output;
 
 /// Prints which of the ids are online.
 pub(crate) fn run(arguments: &OnlineArguments) -> Result<(), Failure> {

@@ -1,13 +1,13 @@
 //! `encke plan`: estimates what a number of users needs.
 
+use cli::failure::Failure;
+use cli::output;
 use machine::doctor::settings::NeededSetting;
 use machine::humanize;
 use machine::plan::{Demand, Plan};
 use serde::Serialize;
 
 use crate::arguments::PlanArguments;
-use crate::failure::Failure;
-use crate::output;
 
 /// Prints the plan.
 pub(crate) fn run(arguments: &PlanArguments) -> Result<(), Failure> {

@@ -2,13 +2,14 @@
 
 use std::io::{self, BufRead, IsTerminal};
 
+use cli::arguments::Report;
+use cli::failure::Failure;
+use cli::output::{self, Reading};
 use client::control_client::{ControlClient, EventMetadata, Receipt};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::arguments::{EventArguments, PublishArguments, Report, SendArguments};
-use crate::failure::Failure;
-use crate::output::{self, Reading};
+use crate::arguments::{EventArguments, PublishArguments, SendArguments};
 
 /// Publishes an event about a subject.
 pub(crate) fn publish(arguments: &PublishArguments) -> Result<(), Failure> {

@@ -9,9 +9,8 @@ mod presence_clock;
 mod inherited;
 mod key_sets;
 mod listeners;
-pub(crate) mod logs;
 mod reload;
-pub(crate) mod room;
+mod room;
 mod webhook;
 
 use std::env;
@@ -19,6 +18,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use cli::descriptors;
+use cli::epoch;
+use cli::failure::Failure;
+use cli::logs;
+use cli::output;
+use cli::signals::{self, Request};
 use graph::Graph;
 use machine::signals::Signals;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -28,10 +33,6 @@ use tls::TicketKeys;
 
 use crate::arguments::ServeArguments;
 use crate::config::{self, Config, Sources};
-use crate::epoch;
-use crate::failure::Failure;
-use crate::output;
-use crate::signals::{self, Request};
 use access_log::AccessLogWriter;
 use announce::Running;
 use history::History;
@@ -74,7 +75,7 @@ fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
         control,
         addresses,
     } = listeners;
-    room::raise_descriptor_limit();
+    descriptors::raise_limit();
     // Before the workers start: workers with their own descriptor tables have only the descriptors
     // that exist now, and the handler of a signal, which writes to one, may run on any of them.
     let caught = signals::catch()?;

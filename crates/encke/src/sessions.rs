@@ -1,11 +1,11 @@
 //! `encke sessions`: lists or closes the sessions of an id.
 
+use cli::failure::Failure;
+use cli::output;
+use cli::units::{age, human_count};
 use serde_json::Value;
 
 use crate::arguments::SessionsArguments;
-use crate::failure::Failure;
-use crate::output;
-use crate::units::{age, human_count};
 
 /// Column titles, and the member of the answer that each column shows.
 const COLUMNS: [(&str, &str); 8] = [

@@ -7,16 +7,16 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
+use cli::failure::Failure;
+use cli::output;
+use cli::progress::ProgressBar;
+use cli::units::{human_count, human_size};
 use graph::{Check, ExportError, ListFormat, Snapshot, Statistics};
 use serde_json::json;
 
 use crate::arguments::{
     CompactArguments, ExportArguments, ReadArguments, StoreArguments, StoreVerb,
 };
-use crate::failure::Failure;
-use crate::output;
-use crate::progress::ProgressBar;
-use crate::units::{human_count, human_size};
 use opened::Opened;
 
 /// Runs a subcommand.
@@ -174,7 +174,7 @@ fn write(snapshot: &Snapshot, format: ListFormat, out: impl Write) -> Result<(),
 }
 
 fn compact(arguments: &CompactArguments) -> Result<(), Failure> {
-    let directory = arguments.data.existing()?;
+    let directory = opened::existing(&arguments.data)?;
     let file = directory.file();
     let size = || std::fs::metadata(&file).map_or(0, |metadata| metadata.len());
     let before = size();

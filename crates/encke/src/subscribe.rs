@@ -2,11 +2,11 @@
 
 use std::fmt;
 
+use cli::failure::Failure;
+use cli::output;
 use serde::Serialize;
 
 use crate::arguments::SubscribeArguments;
-use crate::failure::Failure;
-use crate::output;
 
 /// Result of a change of one edge.
 #[derive(Debug, Serialize)]

@@ -12,6 +12,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cli::failure::Failure;
+use cli::output::{self, Reading};
 use client::top::view::View;
 use client::top::{Monitor, Sample};
 use machine::failure::Outcome;
@@ -19,9 +21,6 @@ use machine::interrupt::Interrupt;
 use ratatui::crossterm::event::Event as TerminalEvent;
 
 use crate::arguments::TopArguments;
-use crate::failure::Failure;
-use crate::output::{self, Reading};
-
 use display::{Display, Interval};
 use picture::Workers;
 use screen::Screen;

@@ -1,5 +1,4 @@
-//! Machine layer of the tools: clocks, signals, limits, resource use of processes, checks of how
-//! many connections fit, and charts of measurements.
+//! Machine layer of the programs: clocks, signals, limits, and checks of how many connections fit.
 //!
 //! The lowest of the tools' crates: it must not depend on the server, its encoder or a client.
 
@@ -17,8 +16,6 @@ pub mod signals;
 pub mod interrupt;
 /// Descriptor limits, kernel settings, free ports.
 pub mod host;
-/// Memory and processor time of a process, from `/proc`.
-pub mod measure;
 /// Limits on the number of connections, and their remedies.
 pub mod doctor;
 /// Measured constants.
@@ -27,7 +24,3 @@ pub mod measured;
 pub mod plan;
 /// Mean and standard deviation of times.
 pub mod spread;
-/// Recorder of the resource use of a process and its machine.
-pub mod record;
-/// Line charts of recordings.
-pub mod plot;

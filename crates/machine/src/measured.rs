@@ -17,7 +17,7 @@ pub const TLS_SESSION_BYTES: u64 = 251;
 /// ends. `docs/MEMORY.md`, at 400,000 connections.
 pub const KERNEL_END_BYTES: u64 = 4_180;
 
-/// Upper bound of the bytes for a client of `encke flood`. Section *In short*.
+/// Upper bound of the bytes for a client of `encke-lab flood`. Section *In short*.
 pub const CLIENT_BYTES: u64 = 200;
 
 /// Bytes of the graph for a subscription: 5.3 bytes in each of two directions. Section *In short*.

@@ -1,4 +1,4 @@
-//! Any bytes as the requests of a client of `encke hello`, in any two pieces: the answers are those
+//! Any bytes as the requests of a client of `encke-proxy hello`, in any two pieces: the answers are those
 //! that the heads and lengths ask for, and nothing behind the last one is answered.
 #![no_main]
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 
-from harness.program import BINARY
+from harness.program import program_of
 from harness.wait import until
 
 from .fault import fault
@@ -64,7 +64,7 @@ def killed_under_clients(outcome, count, rate=5_000, seconds=40, limit=60.0):
     event once."""
     with tempfile.TemporaryDirectory(prefix="encke-killed-") as directory:
         page = pathlib.Path(directory, "prove.html")
-        command = [BINARY, "prove", "--connections", count, "--rate", rate, "--duration", f"{seconds}s"]
+        command = [program_of("prove"), "prove", "--connections", count, "--rate", rate, "--duration", f"{seconds}s"]
         with open(pathlib.Path(directory, "said"), "w+") as said:
             command = [str(word) for word in (*command, "--restart", "--json", "-o", page)]
             proof = subprocess.Popen(command, stdout=said, cwd=directory)

@@ -19,6 +19,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 # Programs are started in directories of their own: a relative path is one from here.
 BINARY = pathlib.Path(os.environ.get("ENCKE", ROOT / "target" / "debug" / "encke")).resolve()
 
+PROGRAMS = ("encke", "encke-proxy", "encke-lab")
+# Commands of the programs beside it. A test names a command, and its program follows.
+OF_LAB = ("flood", "drive", "friends", "prove", "record", "plot", "compare")
+OF_PROXY = ("tcp", "hello")
+
 # No setting of the one who runs the tests may change what is tested.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("ENCKE")}
 # Nor does a server leave a data directory behind, unless a test asks for one with --data.
@@ -32,19 +37,25 @@ def installed(program):
     return path
 
 
+def program_of(command):
+    """The program that has a command."""
+    name = "encke-lab" if command in OF_LAB else "encke-proxy" if command in OF_PROXY else "encke"
+    return BINARY.with_name(name)
+
+
 def encke(*arguments, timeout=PATIENCE, **options):
-    """Runs a command of the binary to its end."""
+    """Runs a command of a program to its end."""
     options.setdefault("env", ENVIRONMENT)
     return subprocess.run(
-        [BINARY, *map(str, arguments)], capture_output=True, text=True, timeout=timeout, **options
+        [program_of(arguments[0]), *map(str, arguments)], capture_output=True, text=True, timeout=timeout, **options
     )
 
 
 def begin(*arguments, **options):
-    """Starts a command of the binary that goes on; what it prints comes over pipes."""
+    """Starts a command of a program that goes on; what it prints comes over pipes."""
     piped = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(
-        [BINARY, *map(str, arguments)], **{"env": ENVIRONMENT, "text": True, **piped, **options}
+        [program_of(arguments[0]), *map(str, arguments)], **{"env": ENVIRONMENT, "text": True, **piped, **options}
     )
 
 

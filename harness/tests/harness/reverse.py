@@ -32,15 +32,15 @@ WEBSOCKET = {
 }
 # Those that say in each request that they passed it on.
 TELLING = [name for name in (*NGINX, *HAPROXY) if "Forwarded" in name or "Via" in name]
-ALL = [*NGINX, *HAPROXY, "encke proxy"]
+ALL = [*NGINX, *HAPROXY, "encke-proxy tcp"]
 
 # Proxies that pass on bytes, and name the client in a PROXY header.
 PASSING_ON = {
     "nginx, stream": None,
     "haproxy, v1": "send-proxy",
     "haproxy, v2": "send-proxy-v2",
-    "encke proxy, v1": "v1",
-    "encke proxy, v2": "v2",
+    "encke-proxy tcp, v1": "v1",
+    "encke-proxy tcp, v2": "v2",
 }
 # Debian has it as libnginx-mod-stream.
 STREAM_MODULE = "/usr/lib/nginx/modules/ngx_stream_module.so"
@@ -50,10 +50,10 @@ STREAM_MODULE = "/usr/lib/nginx/modules/ngx_stream_module.so"
 def reverse_proxy(name, listen, to):
     """Runs a proxy at the port `listen` that leads to an address."""
     with tempfile.TemporaryDirectory(prefix="encke-reverse-") as directory:
-        if name.startswith("encke proxy"):
+        if name.startswith("encke-proxy tcp"):
             flags = ["--listen", f"127.0.0.1:{listen}", "--to", "%s:%d" % to, "--drain-timeout", "1s"]
             flags += ["--proxy-out", PASSING_ON[name]] if name in PASSING_ON else []
-            program = Program("proxy", *flags, cwd=directory)
+            program = Program("tcp", *flags, cwd=directory)
             try:
                 yield program.listen
             finally:

@@ -184,23 +184,50 @@ const RULES: &[Rule] = &[
         not_reached: &[ASYNC],
     },
     Rule {
+        name: "recorder",
+        uses: &["machine"],
+        not_named: &[],
+        not_reached: &[ASYNC],
+    },
+    Rule {
         name: "load",
-        uses: &["client", "machine"],
+        uses: &["client", "machine", "recorder"],
         not_named: &[],
         not_reached: &[ASYNC],
     },
     // It measures another process.
     Rule {
         name: "bench",
-        uses: &["client", "load", "machine"],
+        uses: &["client", "load", "machine", "recorder"],
         not_named: &[],
         not_reached: &[ASYNC],
     },
     Rule {
+        name: "cli",
+        uses: &["client", "machine"],
+        not_named: &[ASYNC],
+        not_reached: &[ASYNC],
+    },
+    Rule {
+        name: "encke-proxy",
+        uses: &["cli", "control", "machine", "proxy", "reactor"],
+        not_named: &[ASYNC],
+        not_reached: &[],
+    },
+    Rule {
+        name: "encke-lab",
+        uses: &[
+            "bench", "cli", "client", "graph", "load", "machine", "recorder",
+        ],
+        not_named: &[],
+        not_reached: &[ASYNC],
+    },
+    // What production runs links no tool that measures it.
+    Rule {
         name: "encke",
         uses: &[
             "auth",
-            "bench",
+            "cli",
             "client",
             "cluster",
             "control",
@@ -208,10 +235,8 @@ const RULES: &[Rule] = &[
             "eventlog",
             "graph",
             "history",
-            "load",
             "machine",
             "presence",
-            "proxy",
             "reactor",
             "replication",
             "router",

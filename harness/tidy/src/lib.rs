@@ -14,8 +14,6 @@ pub mod dependencies;
 pub mod notes;
 /// Fuzz targets: their inputs, documentation and regression tests.
 pub mod fuzzing;
-/// Modules of the binary that must not use some crates.
-pub mod uses;
 /// `clippy.toml`: a crate's own file must repeat the prohibitions of the one at the top.
 pub mod prohibitions;
 /// `lib.rs` as a table of contents: one line of documentation for each module.

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Instant;
 
+use machine::failure::{Context, Failure, Outcome};
+use recorder::measure::{CpuTime, median};
+
 use crate::child::Server;
 use crate::config::BenchConfig;
 use crate::report::{Bound, Report};
-use machine::failure::{Context, Failure, Outcome};
-use machine::measure::{CpuTime, median};
 
 /// First subscriber that changes, above the users of a generated graph.
 const FIRST: u32 = 1_500_000_000;

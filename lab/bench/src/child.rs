@@ -142,6 +142,17 @@ pub struct Helper {
 }
 
 impl Helper {
+    /// Starts `compare` of this program with `arguments`.
+    ///
+    /// # Errors
+    ///
+    /// When the process cannot be started.
+    pub fn compare(arguments: &[String]) -> Outcome<Self> {
+        let mut all = vec!["compare".to_owned()];
+        all.extend_from_slice(arguments);
+        Self::start(&all)
+    }
+
     /// Starts this program with `arguments`.
     ///
     /// # Errors

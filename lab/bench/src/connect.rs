@@ -7,12 +7,13 @@
 use std::thread;
 use std::time::Duration;
 
+use machine::failure::Outcome;
+use recorder::measure::{CpuTime, median};
+
 use crate::child;
 use crate::config::BenchConfig;
 use crate::processes::{Bare, Clients, Side};
 use crate::report::{Bound, Report};
-use machine::failure::Outcome;
-use machine::measure::{CpuTime, median};
 
 /// Pause after a ramp, in which the kernel frees its sockets.
 const SETTLE: Duration = Duration::from_secs(2);

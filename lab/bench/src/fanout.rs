@@ -4,15 +4,16 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use client::control_client::{ControlClient, EventMetadata};
+use client::random::Random;
+use machine::failure::Outcome;
+use recorder::measure::{CpuTime, median};
+
 use crate::body::{batch, edges};
 use crate::child::{self, Server};
 use crate::config::{BenchConfig, SUBJECT, counters, publish_whole};
 use crate::processes::{Bare, Clients, Seen, Side};
 use crate::report::{Bound, Report};
-use client::control_client::{ControlClient, EventMetadata};
-use client::random::Random;
-use machine::failure::Outcome;
-use machine::measure::{CpuTime, median};
 
 /// Time for which the idle server is measured, to subtract its heartbeats and timers.
 const IDLE: Duration = Duration::from_secs(3);

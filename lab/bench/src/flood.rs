@@ -1,16 +1,17 @@
-//! Benchmark of `encke flood` itself: how fast it opens clients, compared with minimal ones, the
+//! Benchmark of `encke-lab flood` itself: how fast it opens clients, compared with minimal ones, the
 //! memory of a client, and how many events one of its threads reads, decodes and checks in a
 //! second.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
+use machine::failure::{Failure, Outcome};
+use recorder::measure::{CpuTime, Memory, median};
+
 use crate::child::{self, Helper};
 use crate::config::BenchConfig;
 use crate::processes::{Bare, Clients, Side};
 use crate::report::{Bound, Report};
-use machine::failure::{Failure, Outcome};
-use machine::measure::{CpuTime, Memory, median};
 
 /// Pause between two openings, in which the kernel frees the sockets.
 const SETTLE: Duration = Duration::from_secs(2);

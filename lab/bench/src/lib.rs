@@ -1,4 +1,4 @@
-//! Benchmarks of a push server, and the experiment `encke prove`.
+//! Benchmarks of a push server, and the experiment `encke-lab prove`.
 //!
 //! Owns the processes that it starts and the kernel settings that it changes. The server being
 //! measured is always another process: nothing here depends on `wire` or `server`.
@@ -37,7 +37,7 @@ pub mod resume;
 pub mod publish;
 /// Durable changes of the graph, and its start time.
 pub mod changes;
-/// Cost of `encke flood` itself.
+/// Cost of `encke-lab flood` itself.
 pub mod flood;
-/// Experiment `encke prove`: server and users on one machine.
+/// Experiment `encke-lab prove`: server and users on one machine.
 pub mod prove;

@@ -3,13 +3,14 @@
 use std::thread;
 use std::time::Duration;
 
+use machine::failure::Outcome;
+use recorder::measure::Memory;
+
 use crate::body::batch;
 use crate::child::{self, Server};
 use crate::config::{BenchConfig, publish_whole};
 use crate::processes::{Bare, Clients, OWN_NUMBER, Side};
 use crate::report::{Bound, Report};
-use machine::failure::Outcome;
-use machine::measure::Memory;
 
 /// Pause before memory is read, so that work under way can finish.
 const SETTLE: Duration = Duration::from_secs(2);

@@ -143,7 +143,7 @@ impl Clients {
         arguments.push("--private-fds".to_owned());
         arguments.extend_from_slice(flags);
         Ok(Self {
-            helper: Helper::start(&arguments)?,
+            helper: Helper::compare(&arguments)?,
             connections,
         })
     }
@@ -241,7 +241,7 @@ impl Bare {
         let mut arguments: Vec<String> = arguments.map(str::to_owned).to_vec();
         arguments.push(setting.workers.to_string());
         arguments.extend(setting.private_fds.then(|| "--private-fds".to_owned()));
-        let mut helper = Helper::start(&arguments)?;
+        let mut helper = Helper::compare(&arguments)?;
         helper.answer()?;
         Ok(Self { helper, address })
     }

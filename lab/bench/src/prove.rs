@@ -1,4 +1,4 @@
-//! Experiment `encke prove`: a server and its users on one machine, events at a given rate, and a
+//! Experiment `encke-lab prove`: a server and its users on one machine, events at a given rate, and a
 //! report of the cost.
 //!
 //! `preparation` sets up the machine, `engine` and `service` run the servers, `clients` runs the
@@ -22,14 +22,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ::recorder::measure::Memory;
 use client::tls::Authorities;
-use clients::{ClientStats, Clients};
-use cluster::Outage;
 use load::drive::{self, Endpoint, Pace, Payload, TargetDistribution};
 use load::friends;
 use machine::failure::{Context, Failure, Outcome};
 use machine::interrupt::Interrupt;
-use machine::measure::Memory;
+
+use clients::{ClientStats, Clients};
+use cluster::Outage;
 use preparation::PreparedMachine;
 use proof::{DriveResult, Graph, OpeningResult, Proof};
 use recorder::Recorder;

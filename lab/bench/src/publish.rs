@@ -5,14 +5,15 @@ use std::io::Read;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use client::control_client::EventMetadata;
+use client::random::Random;
+use machine::failure::{Context, Outcome};
+use recorder::measure::{CpuTime, Memory, median};
+
 use crate::body::{batch, edges};
 use crate::child::Server;
 use crate::config::{BenchConfig, SUBJECT, publish_whole};
 use crate::report::{Bound, Report};
-use client::control_client::EventMetadata;
-use client::random::Random;
-use machine::failure::{Context, Outcome};
-use machine::measure::{CpuTime, Memory, median};
 
 /// Time for which the idle server is measured, to subtract its own work.
 const IDLE: Duration = Duration::from_secs(2);

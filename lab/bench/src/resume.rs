@@ -4,6 +4,12 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use client::control_client::{ControlClient, EventMetadata};
+use client::http::{Connection, Url};
+use machine::failure::{Context, Failure, Outcome};
+use machine::host;
+use recorder::measure::{CpuTime, median};
+
 use crate::body::{Lines, batch, edges};
 use crate::centrifugo::Centrifugo;
 use crate::child::{self, Server};
@@ -11,11 +17,6 @@ use crate::config::{BenchConfig, SUBJECT, publish_whole};
 use crate::nginx::{self, Nginx};
 use crate::processes::{Clients, Side};
 use crate::report::Report;
-use client::control_client::{ControlClient, EventMetadata};
-use client::http::{Connection, Url};
-use machine::failure::{Context, Failure, Outcome};
-use machine::host;
-use machine::measure::{CpuTime, median};
 
 /// Time limit for all clients to catch up, in seconds.
 const CATCH_UP_SECONDS: u64 = 300;

@@ -22,7 +22,7 @@ use std::time::Duration;
 pub use answer::Receipts;
 pub use failures::FailureSummary;
 pub use payload::{Payload, Template};
-pub use report::{Events, LATE_NANOS, Progress, Rate, Report, Times};
+pub use report::{Events, LATE_NANOS, Progress, Rate, Report};
 pub use request::Endpoint;
 pub use schedule::Pace;
 pub use targets::TargetDistribution;
@@ -96,7 +96,7 @@ pub struct Options {
     pub payload: Payload,
     /// Whether to reconnect when the server is lost. Events without an answer are not sent again.
     pub reconnects: bool,
-    /// File to write with a record of the events published for each subject, which `encke flood`
+    /// File to write with a record of the events published for each subject, which `encke-lab flood`
     /// compares with what clients received.
     pub log: Option<PathBuf>,
 }

@@ -10,6 +10,8 @@
 pub mod poll;
 /// Graphs of friends with a skewed distribution of degrees.
 pub mod friends;
+/// Summary of a distribution of times.
+pub mod latency;
 /// Record of published events, in a few bytes for each subject.
 pub mod published;
 /// Open-loop publisher of events at a given rate.

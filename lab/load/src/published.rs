@@ -126,7 +126,7 @@ impl Published {
             let line = line.context(format_args!("reading {shown}"))?;
             published.take_line(&line).ok_or_else(|| {
                 Failure::new(format!(
-                    "`{line}` in {shown} is not a line as `encke drive --log` writes them"
+                    "`{line}` in {shown} is not a line as `encke-lab drive --log` writes them"
                 ))
             })?;
         }

@@ -8,7 +8,10 @@ use rustls::{ServerConfig, ServerConnection};
 
 use super::*;
 
-const FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../harness/tests/harness/tls");
+const FILES: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../harness/tests/harness/tls"
+);
 
 /// Returns the authority of the certificate for `localhost` and 127.0.0.1.
 fn authority() -> Authorities {

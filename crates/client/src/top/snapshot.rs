@@ -161,7 +161,7 @@ pub struct WorkerCounters {
     /// Counters of a proxy's worker; `None` for other programs.
     #[serde(skip)]
     pub relay: Option<Relay>,
-    /// Counters of a worker of `encke hello`; `None` for other programs.
+    /// Counters of a worker of `encke-proxy hello`; `None` for other programs.
     #[serde(skip)]
     pub requests: Option<Requests>,
 }
@@ -198,7 +198,7 @@ pub struct Relay {
     pub pipes: u64,
 }
 
-/// Counters that only the workers of `encke hello` have.
+/// Counters that only the workers of `encke-proxy hello` have.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Requests {
     /// Requests answered.

@@ -162,7 +162,7 @@ pub struct Row {
     /// Members of a proxy's worker; `None` for other programs.
     #[serde(flatten)]
     pub relay: Option<RelayRow>,
-    /// Members of a worker of `encke hello`; `None` for other programs.
+    /// Members of a worker of `encke-proxy hello`; `None` for other programs.
     #[serde(flatten)]
     pub requests: Option<RequestsRow>,
 }
@@ -199,7 +199,7 @@ pub struct RelayRow {
     pub pipes: u64,
 }
 
-/// Members that only the workers of `encke hello` have.
+/// Members that only the workers of `encke-proxy hello` have.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RequestsRow {
     /// Requests answered.

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use cli::arguments::{ControlArguments, Report};
 
-use super::{ControlArguments, Report};
 use crate::config;
 
 pub(super) const HELP: &str = "\

@@ -1,10 +1,8 @@
 //! `encke doctor`.
 
 use clap::Args;
-
-use super::WORKERS;
-
-use super::Report;
+use cli::arguments::Report;
+use cli::values::WORKERS;
 
 pub(super) const HELP: &str = "\
 For each limit on connections the report says what was found, what is needed, why, and what to do.

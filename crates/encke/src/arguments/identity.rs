@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use clap::Args;
-
-use super::{ControlArguments, Report};
-use crate::units;
+use cli::arguments::{ControlArguments, Report};
+use cli::units;
 
 pub(super) const TICKET_HELP: &str = "\
 The server must accept tickets (encke serve --tickets). Whoever has the ticket can read the ids, so

@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use cli::arguments::{AuthorityArguments, Report};
+use cli::failure::Failure;
+use cli::secret::Secret;
 use client::listen::{Credential, Start};
-
-use super::{AuthorityArguments, Report};
-use crate::config::Secret;
-use crate::failure::Failure;
 
 pub(super) const HELP: &str = "\
 Prints payloads to standard output, one in each line, or whole events as JSON with --json. Messages

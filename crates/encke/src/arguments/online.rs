@@ -1,8 +1,7 @@
 //! Arguments of `encke online`.
 
 use clap::Args;
-
-use super::{ControlArguments, Report};
+use cli::arguments::{ControlArguments, Report};
 
 pub(crate) const HELP: &str = "\
 An id is online while it has a session on the server, or on any node of its cluster, and for a

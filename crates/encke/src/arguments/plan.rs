@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use clap::Args;
-
-use super::Report;
-use crate::units;
+use cli::arguments::Report;
+use cli::units;
 
 pub(super) const HELP: &str = "\
-An estimate, from constants that were measured on one machine (docs/BENCHMARKS.md). `encke prove`
+An estimate, from constants that were measured on one machine (docs/BENCHMARKS.md). `encke-lab prove`
 measures on yours. The kernel settings are those that `encke doctor` looks for; it says which of
 them a machine has, and what else it needs.
 

@@ -3,10 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use graph::{Directory, OpenError};
-
-use super::{ControlArguments, Report};
-use crate::failure::Failure;
+use cli::arguments::{DataArguments, PlaceArguments, Report};
 
 pub(super) const HELP: &str = "\
 The graph is the set of all subscriptions. Only one process can use a data directory: stop the
@@ -28,7 +25,7 @@ Examples:
 
 const EXPORT_HELP: &str = "\
 The lines are sorted: integers first, in ascending order, then text by its bytes. So two exports of
-the same graph are equal. `encke friends load` and POST /v1/subscriptions read these lists.
+the same graph are equal. `encke-lab friends load` and POST /v1/subscriptions read these lists.
 
 Examples:
   encke graph export -o edges.txt
@@ -68,31 +65,6 @@ pub(crate) enum StoreVerb {
     Backup(BackupArguments),
 }
 
-/// Data directory of a graph.
-#[derive(Debug, Args)]
-pub(crate) struct DataArguments {
-    /// The data directory
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "ENCKE_DATA",
-        default_value = "./encke-data"
-    )]
-    pub(crate) data: PathBuf,
-}
-
-/// Access to a graph: its data directory, or the server that uses it.
-#[derive(Debug, Args)]
-pub(crate) struct PlaceArguments {
-    #[command(flatten)]
-    pub(crate) data: DataArguments,
-    /// Use the running server, over its control listener
-    #[arg(long)]
-    pub(crate) online: bool,
-    #[command(flatten)]
-    pub(crate) control: ControlArguments,
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct CompactArguments {
     #[command(flatten)]
@@ -129,40 +101,4 @@ pub(crate) struct BackupArguments {
     pub(crate) place: PlaceArguments,
     #[command(flatten)]
     pub(crate) report: Report,
-}
-
-impl DataArguments {
-    /// Locks the directory, which must exist.
-    pub(crate) fn existing(&self) -> Result<Directory, Failure> {
-        self.check_there()?;
-        Directory::lock(&self.data).map_err(Failure::failed)
-    }
-
-    fn check_there(&self) -> Result<(), Failure> {
-        if self.data.is_dir() {
-            return Ok(());
-        }
-        Err(Failure::failed(format_args!(
-            "there is no data directory {}; set --data to the directory that `encke serve` uses",
-            self.data.display()
-        )))
-    }
-}
-
-impl PlaceArguments {
-    /// Locks the directory, and creates it if it does not exist.
-    pub(crate) fn directory(&self) -> Result<Directory, Failure> {
-        Directory::lock(&self.data.data).map_err(|error| match error {
-            OpenError::InUse { .. } => Failure::failed(format_args!(
-                "{error}; or use --online, which goes through the running server"
-            )),
-            _ => Failure::failed(error),
-        })
-    }
-
-    /// Locks the directory, which must exist.
-    pub(crate) fn existing_directory(&self) -> Result<Directory, Failure> {
-        self.data.check_there()?;
-        self.directory()
-    }
 }

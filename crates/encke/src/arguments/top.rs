@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use clap::Args;
-
-use super::{ControlArguments, Report};
-use crate::units;
+use cli::arguments::{ControlArguments, Report};
+use cli::units;
 
 pub(super) const HELP: &str = "\
 Shows for each worker of a running server: busy time by stage, polls and the number of events of
 each, system calls, connections, bytes, and what waits in its mailbox and for full sockets; and the
 slowest readers. Of a cluster it shows each node, with its state, lag and load, and their sums.
-`encke proxy` and `encke hello`, if started with --control, show those of these values that they
+`encke-proxy tcp` and `encke-proxy hello`, if started with --control, show those of these values that they
 have; a proxy also shows its backends, hello its requests. Rates are over the time between two
 readings of /v1/stats. If the program goes away, the command waits for it.
 
@@ -21,7 +20,7 @@ until Ctrl-C.
 
 Examples:
   encke top
-  encke top --control http://127.0.0.1:9001        # of `encke proxy --control 127.0.0.1:9001`
+  encke top --control http://127.0.0.1:9001        # of `encke-proxy tcp --control 127.0.0.1:9001`
   encke top --every 5s --control http://10.0.0.7:8001 --control-token-file token
   encke top --once --json";
 

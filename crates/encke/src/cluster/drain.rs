@@ -3,14 +3,14 @@
 use std::thread::park_timeout;
 use std::time::{Duration, Instant};
 
+use cli::failure::Failure;
+use cli::output;
+use cli::progress::ProgressBar;
+use cli::units::human_count;
 use client::control_client::ControlClient;
 use serde_json::{Value, json};
 
 use crate::arguments::DrainArguments;
-use crate::failure::Failure;
-use crate::output;
-use crate::progress::ProgressBar;
-use crate::units::human_count;
 
 /// Interval at which the progress is requested.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ::cluster::{Found, Imported, Importer, Progress};
+use cli::epoch;
+use cli::failure::Failure;
+use cli::output;
+use cli::progress::ProgressBar;
+use cli::units::{human_count, human_size};
 use graph::{Check, Directory, Snapshot};
 use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::arguments::ImportArguments;
 use crate::config::{self, Sources};
-use crate::epoch;
-use crate::failure::Failure;
-use crate::output;
-use crate::progress::ProgressBar;
 use crate::store;
-use crate::units::{human_count, human_size};
 
 /// Imports a graph. With `--check`, only checks whether that is possible.
 pub(super) fn run(arguments: &ImportArguments) -> Result<(), Failure> {

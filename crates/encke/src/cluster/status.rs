@@ -1,11 +1,11 @@
 //! `encke cluster status`: shows the nodes and the log of a cluster, as one of its nodes sees them.
 
+use cli::failure::Failure;
+use cli::output;
+use cli::units::{age, human_count, human_size};
 use serde_json::Value;
 
 use crate::arguments::StatusArguments;
-use crate::failure::Failure;
-use crate::output;
-use crate::units::{age, human_count, human_size};
 
 /// Silence of a node that is reported as a problem. Nodes send a heartbeat each second.
 const SILENCE_MAX_SECONDS: f64 = 3.0;

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use cli::units::{self, human_size};
 use machine::doctor::readings::MemoryLimit;
 
 use super::Reader;
-use crate::units::{self, human_size};
 
 /// Default bound as a share of the memory. The rest is for sessions, the history, the graph and
 /// other programs.

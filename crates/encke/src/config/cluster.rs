@@ -9,12 +9,13 @@ use std::time::Duration;
 use ::cluster::{
     Credentials, LogOptions, Name, Options, SecretText, ServerAddress, Storage, TlsFiles,
 };
+use cli::files::{read_private, read_public};
+use cli::secret::read_private_text;
+use cli::units;
+use cli::values::TIME_MAX;
 
 use super::Reader;
-use super::files::{read_private, read_public};
-use super::secret::read_private_text;
-use super::values::{TIME_MAX, count, nonempty};
-use crate::units;
+use super::values::{count, nonempty};
 
 /// File with the host name of the machine (Linux, proc(5)).
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use cli::units::{self, human_size};
 use eventlog::SyncPolicy;
 use history::Limits;
 
 use super::Reader;
-use crate::units::{self, human_size};
 
 /// The smallest history. With less, its bookkeeping would be a large share of its memory.
 const BYTES_MIN: usize = 1 << 20;

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use auth::{KeyError, KeySet, Network, Policy, PolicySettings};
+use cli::files::{read_private, read_public};
 use control::{JWKS_URLS_MAX, JwksUrl};
 
 use super::Reader;
-use super::files::{read_private, read_public};
 use super::values::{nonempty, switch, token};
 
 /// Settings of tokens that have no effect without keys.

@@ -2,7 +2,8 @@
 
 use std::net::SocketAddr;
 
-use super::values::address;
+use cli::values::{address, check_control};
+
 use super::{Config, Reader};
 
 /// Addresses of the listeners.
@@ -119,16 +120,5 @@ fn check_public(address: SocketAddr, is_guarded: bool) -> Result<(), String> {
          identity is asked for; set --jwt-key-file, --jwt-secret-file, --jwks-url, --tickets or \
          --identity-header, or listen on 127.0.0.1, or set --allow-anonymous if every client may \
          read everything"
-    ))
-}
-
-/// Refuses a control listener that other machines could use without a token.
-pub(crate) fn check_control(address: SocketAddr, has_token: bool) -> Result<(), String> {
-    if has_token || address.ip().is_loopback() {
-        return Ok(());
-    }
-    Err(format!(
-        "programs on other machines could use the control listener at {address}; set a token with \
-         --control-token-file or --control-tokens, or listen on 127.0.0.1"
     ))
 }

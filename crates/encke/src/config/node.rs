@@ -8,10 +8,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use cli::values::address;
 use erlang::{Cookie, LoginCheck, NodeName, Settings, epmd};
 
 use super::Reader;
-use super::values::{address, port, switch, tick_time, time};
+use super::values::{port, switch, tick_time, time};
 
 impl Reader<'_> {
     /// Returns the settings of the node, if it is configured.

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use cli::units;
 use presence::DELAY_MAX;
 use server::PresenceSettings;
 
 use super::Reader;
 use super::values::switch;
-use crate::units;
 
 /// Least delay, because presence is computed ten times a second.
 const DELAY_MIN: Duration = Duration::from_millis(100);

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ::tls::{Certificate, Options, PemFile, ServerConfig, TicketKeys, UnixTime};
+use cli::files::{read_private, read_public};
 
-use super::files::{read_private, read_public};
 use super::values::switch;
 use super::{Reader, known};
 

@@ -2,54 +2,19 @@
 //!
 //! Owns their bounds. The error of each function says what is expected.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use cli::units;
+use cli::values::{LogFormat, TIME_MAX, TIMEOUT_MIN, USER_TIMEOUT};
 use router::WORKERS_MAX;
 use server::{HostPattern, SlowPolicy};
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::units;
-
-/// The shortest timeout that can be configured.
-pub(crate) const TIMEOUT_MIN: Duration = Duration::from_millis(100);
-
-/// The longest time that can be configured. It fits timers and socket options.
-pub(crate) const TIME_MAX: Duration = Duration::from_secs(86_400);
-
-/// The longest keepalive time: the kernel counts it in whole seconds, up to 32,767.
-pub(crate) const USER_TIMEOUT: (Duration, Duration) =
-    (Duration::from_secs(1), Duration::from_secs(32_767));
-
 /// The smallest and the largest bound on the size of an event: a line of text, and what a worker's
 /// buffers and a browser can handle.
 const EVENT_BYTES: (usize, usize) = (64, 64 << 20);
-
-/// Format of the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LogFormat {
-    /// Lines of text.
-    Text,
-    /// One JSON object a line.
-    Json,
-}
-
-/// Parses an address to listen on. It may begin with `http://`, so that one environment variable
-/// serves the server and its clients.
-pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
-    let bare = text.strip_prefix("http://").unwrap_or(text);
-    let bare = bare.strip_suffix('/').unwrap_or(bare);
-    if let Some(port) = bare.strip_prefix("localhost:")
-        && let Ok(port) = port.parse()
-    {
-        return Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
-    }
-    bare.parse().map_err(|_| {
-        "an address needs an IP address and a port, like 127.0.0.1:8000 or [::1]:8000".to_owned()
-    })
-}
 
 pub(super) fn switch(text: &str) -> Result<bool, String> {
     match text {

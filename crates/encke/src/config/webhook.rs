@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use ::webhook::{Authorities, EventTypes, Secret, Settings, WebhookUrl};
+use cli::files::read_public;
+use cli::secret::read_private_text;
 
-use super::files::read_public;
-use super::secret::read_private_text;
 use super::values::timeout;
 use super::{Reader, known};
 

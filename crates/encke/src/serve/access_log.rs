@@ -7,9 +7,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::thread::{Builder, JoinHandle};
 
+use cli::failure::Failure;
 use server::{AccessLog, AccessWork};
-
-use crate::failure::Failure;
 
 /// Name of standard output among the values of `--access-log`.
 const STANDARD_OUTPUT: &str = "-";

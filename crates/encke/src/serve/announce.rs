@@ -3,14 +3,14 @@
 use std::net::SocketAddr;
 use std::process;
 
+use cli::failure::Failure;
+use cli::output;
+use cli::ports_file;
+use cli::values::LogFormat;
 use serde::Serialize;
 
-use crate::config::{Config, LogFormat};
-use crate::failure::Failure;
-use crate::output;
-use crate::ports_file;
-
 use super::room::Room;
+use crate::config::Config;
 
 /// Addresses of a server that is ready.
 #[derive(Debug)]

@@ -8,15 +8,14 @@ use std::time::{Duration, Instant};
 
 use ::cluster::apply::{Applier, StartError, begin_from};
 use ::cluster::{Cluster, Engine, Host, JoinError, Options, Stop, StopKind};
+use cli::epoch;
+use cli::failure::Failure;
 use control::{Replicated, SharedState};
 use graph::Graph;
 use replication::shared::SharedSink;
 use replication::{Append, NodeCounters};
 use sd_notify::NotifyState;
 use server::{Handle, Metric};
-
-use crate::epoch;
-use crate::failure::Failure;
 
 /// Time for which a start waits for the engine, which may be starting at the same time.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(30);

@@ -4,6 +4,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Instant;
 
+use cli::failure::Failure;
 use control::RestoredKey;
 use eventlog::{EventLog, Health, Limits, Recovery, Run, Start};
 use graph::Graph;
@@ -11,7 +12,6 @@ use router::{Accepted, Note, Recorder, Restored};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::config::{Config, HistoryDir};
-use crate::failure::Failure;
 
 /// File with the id of the current boot of the machine (Linux, random(4)).
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";

@@ -3,9 +3,8 @@
 use std::env;
 use std::net::TcpListener;
 
+use cli::failure::Failure;
 use listenfd::ListenFd;
-
-use crate::failure::Failure;
 
 /// The listeners that were passed to this process.
 #[derive(Debug, Default)]

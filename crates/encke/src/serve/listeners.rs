@@ -2,12 +2,11 @@
 
 use std::net::{SocketAddr, TcpListener};
 
+use cli::failure::Failure;
 use server::Listener;
 
-use crate::config::{Addresses, Config};
-use crate::failure::Failure;
-
 use super::inherited::Inherited;
+use crate::config::{Addresses, Config};
 
 /// Listeners to open: addresses, or sockets from a service manager.
 #[derive(Debug)]

@@ -6,16 +6,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cli::logs::LogLevel;
 use control::JwksUrl;
 use server::LiveSettings;
 use tls::TicketKeys;
 use tracing_subscriber::filter::LevelFilter;
 use webhook::{Secret, Webhook};
 
-use crate::config::{self, Addresses, Changes, Config, FileDigests, Layers, Sources};
-
 use super::key_sets::{KeySets, keep_fetched};
-use super::logs::LogLevel;
+use crate::config::{self, Addresses, Changes, Config, FileDigests, Layers, Sources};
 
 /// Time to wait until all workers use new settings. A turn takes milliseconds.
 const WORKERS_WAIT: Duration = Duration::from_secs(5);

@@ -2,14 +2,13 @@
 
 use std::fmt;
 
+use cli::units::{human_count, human_size};
 use machine::doctor::capacity::{self, ACCEPT_QUEUE, PORTS_MOST};
 use machine::doctor::readings::Readings;
 use machine::measured::{KERNEL_END_BYTES, SESSION_BYTES};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use router::WORKERS_MAX;
 
 use crate::config::Config;
-use crate::units::{human_count, human_size};
 
 /// Memory of an idle connection, most of which is the kernel's: socket, file and dentry.
 const CONNECTION_BYTES: u64 = KERNEL_END_BYTES + SESSION_BYTES;
@@ -25,18 +24,6 @@ const MILLION: u64 = 1_000_000;
 
 /// A kernel setting of at least this is not reported.
 const AMPLE: u64 = 2 * MILLION;
-
-/// Raises the limit on descriptors as far as an unprivileged process may.
-pub(crate) fn raise_descriptor_limit() {
-    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
-        && soft < hard
-        && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
-    {
-        tracing::warn!(
-            "the limit on open files could not be raised from {soft} to {hard}: {error}"
-        );
-    }
-}
 
 /// A limit on connections.
 #[derive(Debug)]

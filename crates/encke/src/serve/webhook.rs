@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use cli::failure::Failure;
 use presence::IdEdge;
 use server::{Handle, ObservedSession, Observer, Presence, SessionObserver};
 use webhook::{Event, Queue, Webhook};
 
 use crate::config::{self, WebhookConfig};
-use crate::failure::Failure;
 
 /// Observer that queues the beginnings and ends of sessions for the webhook.
 struct Sessions(Arc<Queue>);

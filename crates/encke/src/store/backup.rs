@@ -6,12 +6,12 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use cli::failure::Failure;
+use cli::output;
+use cli::units::human_size;
 use serde_json::json;
 
 use crate::arguments::BackupArguments;
-use crate::failure::Failure;
-use crate::output;
-use crate::units::human_size;
 
 // The file that the server copies online is the one that its Erlang node keeps.
 const _: () = assert!(erlang::ID_TERMS_FILE.is_same(control::ERLANG_IDS));
@@ -37,7 +37,7 @@ pub(super) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
 
 /// Copies from a directory that no server uses. Returns whether there are original terms of ids.
 fn offline(arguments: &BackupArguments, id_terms: &Path) -> Result<bool, Failure> {
-    let directory = arguments.place.existing_directory()?;
+    let directory = super::opened::existing_unless_used(&arguments.place)?;
     let snapshot = directory.snapshot().map_err(Failure::failed)?;
     let mut terms = directory
         .open_sidecar(erlang::ID_TERMS_FILE)

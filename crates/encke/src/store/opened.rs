@@ -4,11 +4,10 @@
 use std::fs::{DirBuilder, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 
-use graph::Directory;
+use cli::arguments::{DataArguments, PlaceArguments};
+use cli::failure::Failure;
+use graph::{Directory, OpenError};
 use tempfile::TempDir;
-
-use crate::arguments::PlaceArguments;
-use crate::failure::Failure;
 
 /// Name of the graph in a data directory.
 const FILE: &str = "graph.redb";
@@ -31,7 +30,7 @@ impl Opened {
         match place.online {
             true => Self::copy(place),
             false => {
-                let directory = place.existing_directory()?;
+                let directory = existing_unless_used(place)?;
                 Ok(Self {
                     name: directory.file().display().to_string(),
                     directory,
@@ -78,4 +77,21 @@ impl Opened {
     pub(super) fn name(&self) -> &str {
         &self.name
     }
+}
+
+/// Locks a data directory, which must exist.
+pub(super) fn existing(data: &DataArguments) -> Result<Directory, Failure> {
+    data.check_exists()?;
+    Directory::lock(&data.data).map_err(Failure::failed)
+}
+
+/// Locks a data directory, which must exist. If a server uses it, the error names `--online`.
+pub(super) fn existing_unless_used(place: &PlaceArguments) -> Result<Directory, Failure> {
+    place.data.check_exists()?;
+    Directory::lock(&place.data.data).map_err(|error| match error {
+        OpenError::InUse { .. } => Failure::failed(format_args!(
+            "{error}; or use --online, which goes through the running server"
+        )),
+        _ => Failure::failed(error),
+    })
 }

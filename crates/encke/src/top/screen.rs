@@ -7,6 +7,8 @@ use std::io::{self, Stdout, stdout};
 use std::ops::ControlFlow;
 use std::panic;
 
+use cli::failure::Failure;
+use cli::output::Reading;
 use client::top::view::View;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
@@ -18,8 +20,6 @@ use ratatui::crossterm::terminal::{
 };
 
 use super::display::Display;
-use crate::failure::Failure;
-use crate::output::Reading;
 
 /// The terminal on standard output, which is restored when this is dropped.
 pub(super) struct Screen {

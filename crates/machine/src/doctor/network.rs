@@ -126,7 +126,7 @@ fn ports(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     let finding = Finding::new(
         "ports",
         "a client machine or a proxy can open this many connections to one server from each of \
-         its addresses; `encke flood` assigns addresses and ports itself",
+         its addresses; `encke-lab flood` assigns addresses and ports itself",
     )
     .found(format!("{} for each source address", count(ports)))
     .needed(format!(

@@ -3,6 +3,11 @@
 
 use std::time::{Duration, Instant};
 
+use load::flood::owed::Judgement;
+use load::flood::recovery::{Recovery, Resets};
+use machine::failure::{Failure, Outcome};
+use machine::humanize::count;
+use recorder::measure::CpuTime;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -11,11 +16,6 @@ use super::proof::DriveResult;
 use super::service::{STREAM, Service, node_name};
 use super::{Options, Progress};
 use crate::child::Server;
-use load::flood::owed::Judgement;
-use load::flood::recovery::{Recovery, Resets};
-use machine::failure::{Failure, Outcome};
-use machine::humanize::count;
-use machine::measure::CpuTime;
 
 /// Time after which the killed processes are started again, unless the experiment is short.
 const AWAY_MOST: Duration = Duration::from_secs(5);

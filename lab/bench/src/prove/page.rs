@@ -6,13 +6,14 @@ mod latency;
 
 use std::fmt::{self, Write as _};
 
-use super::history::HISTORY;
-use super::proof::{DriveResult, OpeningResult, Proof};
 use machine::failure::Outcome;
 use machine::humanize::count;
-use machine::plot::panels::PanelKind;
-use machine::plot::recording::Recording;
-use machine::plot::{Axis, Figure, Line, Panel, Unit, panels, render};
+use recorder::plot::panels::PanelKind;
+use recorder::plot::recording::Recording;
+use recorder::plot::{Axis, Figure, Line, Panel, Unit, panels, render};
+
+use super::history::HISTORY;
+use super::proof::{DriveResult, OpeningResult, Proof};
 
 /// Style sheet. The page's colours follow the reader's preference and replace the charts' text and
 /// grid colours; the charts' lines keep theirs.

@@ -1,5 +1,9 @@
 //! Result of an experiment: measurements, derived values, and failures.
 
+use load::drive;
+use machine::host::HostInfo;
+use machine::humanize::{count, size};
+use recorder::measure::CpuTime;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -9,10 +13,6 @@ use super::cluster::ClusterResult;
 use super::history::HISTORY;
 use super::preparation::PreparedMachine;
 use super::restart::RestartResult;
-use load::drive;
-use machine::host::HostInfo;
-use machine::humanize::{count, size};
-use machine::measure::CpuTime;
 
 /// Complete result. Parts that were not reached are `None`.
 #[derive(Debug, Clone)]
@@ -43,7 +43,7 @@ pub struct Proof {
     pub opened: Option<OpeningResult>,
     /// Result of publishing events.
     pub driven: Option<DriveResult>,
-    /// Label and recording of each server, in the format of `encke record`.
+    /// Label and recording of each server, in the format of `encke-lab record`.
     pub recordings: Vec<(String, String)>,
 }
 
@@ -196,7 +196,7 @@ impl Proof {
 /// Returns the command line that repeats the experiment, without paths.
 fn command(options: &Options) -> String {
     let mut command = format!(
-        "encke prove --connections {} --rate {} --duration {}s --seed {}",
+        "encke-lab prove --connections {} --rate {} --duration {}s --seed {}",
         options.connections,
         options.rate,
         options.duration.as_secs_f64(),

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use machine::failure::{Context, Failure, Outcome};
 use machine::interrupt::Interrupt;
-use machine::record::probe::{Options, Probe};
-use machine::record::process::ProcessSelector;
-use machine::record::{self, Sampling, SystemClock};
+use recorder::record::probe::{Options, Probe};
+use recorder::record::process::ProcessSelector;
+use recorder::record::{self, Sampling, SystemClock};
 
 /// Interval of rows: fine enough for the shortest experiment, and few rows for the longest.
 const EVERY: Duration = Duration::from_millis(500);

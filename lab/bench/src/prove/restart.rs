@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use load::flood::owed::Judgement;
+use load::flood::recovery::{Recovery, Resets};
+use machine::failure::{Context, Outcome};
+use recorder::measure::CpuTime;
 use serde::Serialize;
 
 use super::clients::{ClientStats, Clients, Latency};
 use super::{Experiment, Progress};
-use load::flood::owed::Judgement;
-use load::flood::recovery::{Recovery, Resets};
-use machine::failure::{Context, Outcome};
-use machine::measure::CpuTime;
 
 /// Interval at which the reconnected users are counted.
 const CHECK_EVERY: Duration = Duration::from_millis(200);

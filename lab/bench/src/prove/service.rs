@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
+use machine::failure::Outcome;
+use machine::host;
+use recorder::measure::{CpuTime, Memory};
+
 use super::Options;
 use super::engine::Engine;
 use super::preparation::PreparedMachine;
 use super::restart::{Directory, add_cpu_times};
 use crate::child::Server;
-use machine::failure::Outcome;
-use machine::host;
-use machine::measure::{CpuTime, Memory};
 
 /// Name of the cluster.
 const CLUSTER: &str = "prove";

@@ -3,13 +3,14 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use machine::failure::Outcome;
+use recorder::measure::{CpuTime, median};
+
 use super::peer::{Kind, Peer, Peers, Publisher};
 use super::{Parameters, SETTLE};
 use crate::config::SUBJECT;
 use crate::processes::{Clients, Side};
 use crate::report::{Bound, Report};
-use machine::failure::Outcome;
-use machine::measure::{CpuTime, median};
 
 /// Payload, about as long as a short chat message.
 const PAYLOAD: &[u8] = b"hello, this is an event that everyone gets";

@@ -2,12 +2,13 @@
 
 use std::thread;
 
+use machine::failure::Outcome;
+use recorder::measure::median;
+
 use super::peer::{Kind, Peers};
 use super::{SETTLE, library};
 use crate::processes::Side;
 use crate::report::{Bound, Report};
-use machine::failure::Outcome;
-use machine::measure::median;
 
 /// Result of one ramp, for each session.
 #[derive(Debug, Clone, Copy)]

@@ -2,12 +2,13 @@
 
 use std::thread;
 
+use machine::failure::Outcome;
+use recorder::measure::Memory;
+
 use super::SETTLE;
 use super::peer::{Kind, Peers};
 use crate::processes::Side;
 use crate::report::{Bound, Report};
-use machine::failure::Outcome;
-use machine::measure::Memory;
 
 /// Bound on the bytes that TLS adds to an idle session.
 const TLS_BYTES_MAX: f64 = 260.0;

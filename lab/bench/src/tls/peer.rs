@@ -3,15 +3,16 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 
+use client::control_client::{ControlClient, EventMetadata};
+use client::http::{Connection, Url};
+use machine::failure::{Context, Outcome};
+use recorder::measure::{CpuTime, Memory};
+
 use super::certificate::Certificate;
 use crate::child::Server;
 use crate::config::{BenchConfig, PER_TABLE, counters};
 use crate::nginx::{self, Nginx};
 use crate::processes::{Clients, Side};
-use client::control_client::{ControlClient, EventMetadata};
-use client::http::{Connection, Url};
-use machine::failure::{Context, Outcome};
-use machine::measure::{CpuTime, Memory};
 
 /// Kind of server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

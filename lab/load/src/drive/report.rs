@@ -1,15 +1,15 @@
 //! Report of a drive: counters while it runs, and the result at the end.
 
+use client::stamp::Stamp;
 use hdrhistogram::Histogram;
+use machine::humanize;
 use serde::Serialize;
 
 use super::answer::Receipts;
 use super::failures::{FailureKind, FailureSummary, Failures};
 use super::payload::Event;
+use crate::latency::Latency;
 use crate::published::Published;
-use client::stamp::Stamp;
-use machine::humanize;
-use machine::spread::Spread;
 
 /// Delay beyond which a send counts as late. Smaller delays are normal when a thread wakes.
 pub const LATE_NANOS: u64 = 10_000_000;
@@ -43,7 +43,7 @@ pub struct Report {
     /// Sums of the counts in the receipts.
     pub receipts: Receipts,
     /// Time from an event's due time to its receipt.
-    pub latency: Times,
+    pub latency: Latency,
     /// Longest time between two receipts.
     pub longest_silence_seconds: f64,
     /// CPU time of the publishing thread, in seconds.
@@ -80,38 +80,7 @@ pub struct Rate {
     /// Sends more than [`LATE_NANOS`] after they were due.
     pub late: u64,
     /// Time from an event's due time to its send.
-    pub lateness: Times,
-}
-
-/// Summary of a latency histogram: microseconds, to three significant digits.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
-pub struct Times {
-    /// Number of samples.
-    pub count: u64,
-    /// Minimum.
-    pub min_us: f64,
-    /// Mean.
-    pub mean_us: f64,
-    /// Standard deviation.
-    pub stdev_us: f64,
-    /// Median.
-    pub p50_us: f64,
-    /// 95th percentile.
-    pub p95_us: f64,
-    /// Mean of the shortest 95 %.
-    pub p95_mean_us: f64,
-    /// Standard deviation of the shortest 95 %.
-    pub p95_stdev_us: f64,
-    /// 99th percentile.
-    pub p99_us: f64,
-    /// Mean of the shortest 99 %.
-    pub p99_mean_us: f64,
-    /// Standard deviation of the shortest 99 %.
-    pub p99_stdev_us: f64,
-    /// 99.9th percentile.
-    pub p999_us: f64,
-    /// Maximum.
-    pub max_us: f64,
+    pub lateness: Latency,
 }
 
 /// Progress of a running drive.
@@ -126,7 +95,7 @@ pub struct Progress {
     /// Sends that were late, as in [`Rate::late`].
     pub late: u64,
     /// Latency of the answers since the last progress report.
-    pub recent: Times,
+    pub recent: Latency,
 }
 
 impl Report {
@@ -267,7 +236,7 @@ impl Tally {
 
     /// Returns the progress at `now` and starts the next interval of recent latencies.
     pub(super) fn progress(&mut self, now: u64, length: u64) -> Progress {
-        let recent = Times::of(&self.recent);
+        let recent = Latency::of(&self.recent);
         self.recent.reset();
         Progress {
             seconds: now as f64 / 1e9,
@@ -278,35 +247,12 @@ impl Tally {
         }
     }
 
-    pub(super) fn latency(&self) -> Times {
-        Times::of(&self.latency)
+    pub(super) fn latency(&self) -> Latency {
+        Latency::of(&self.latency)
     }
 
-    pub(super) fn lateness(&self) -> Times {
-        Times::of(&self.lateness)
-    }
-}
-
-impl Times {
-    fn of(histogram: &Histogram<u64>) -> Self {
-        let micros = |nanos: u64| nanos as f64 / 1000.0;
-        let fastest = |share: f64| Spread::of_fastest(histogram, share).in_units_of(1000.0);
-        let (all, p95, p99) = (fastest(1.0), fastest(0.95), fastest(0.99));
-        Self {
-            count: histogram.len(),
-            min_us: micros(histogram.min()),
-            mean_us: all.mean,
-            stdev_us: all.stdev,
-            p50_us: micros(histogram.value_at_quantile(0.5)),
-            p95_us: micros(histogram.value_at_quantile(0.95)),
-            p95_mean_us: p95.mean,
-            p95_stdev_us: p95.stdev,
-            p99_us: micros(histogram.value_at_quantile(0.99)),
-            p99_mean_us: p99.mean,
-            p99_stdev_us: p99.stdev,
-            p999_us: micros(histogram.value_at_quantile(0.999)),
-            max_us: micros(histogram.max()),
-        }
+    pub(super) fn lateness(&self) -> Latency {
+        Latency::of(&self.lateness)
     }
 }
 

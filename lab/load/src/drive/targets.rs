@@ -169,7 +169,7 @@ fn degrees(path: &Path, max_id: u32) -> Outcome<Vec<f64>> {
         for id in ends(&line).ok_or_else(|| {
             Failure::new(format!(
                 "line {number} of {shown} is not an edge: it must be two ids from 1 to \
-                 {USERS_MAX} with a space between, as `encke friends generate` writes"
+                 {USERS_MAX} with a space between, as `encke-lab friends generate` writes"
             ))
         })? {
             if id > max_id {

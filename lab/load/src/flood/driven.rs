@@ -8,7 +8,7 @@
 //! - `await events COUNT SECONDS`: the totals once that many events have come
 //! - `await quiet MILLIS SECONDS`: the totals once no byte has come for MILLIS
 //! - `owed LOG SECONDS`: waits until every client has received exactly the events that the log of
-//!   `encke drive` lists for it, then answers the totals and the judgement
+//!   `encke-lab drive` lists for it, then answers the totals and the judgement
 //! - `forget`: clears the recorded latencies
 //! - `quit`, or the end of the input: closes everything
 
@@ -110,7 +110,7 @@ pub fn run(
     Ok(())
 }
 
-/// Reads the events expected at each client from a log of `encke drive`.
+/// Reads the events expected at each client from a log of `encke-lab drive`.
 ///
 /// # Errors
 ///

@@ -85,7 +85,7 @@ fn no_loss(seen: &Totals, consecutive_ids: bool) -> (bool, String) {
     let by_ids = if consecutive_ids { ids.checked } else { 0 };
     if numbers.checked + by_ids == 0 {
         let sentence = "expected no loss, but no event carried a number to check that: publish \
-                        with the members \"t\" and \"n\", as `encke drive` does";
+                        with the members \"t\" and \"n\", as `encke-lab drive` does";
         return (false, sentence.to_owned());
     }
     let missing = numbers.missing() + if consecutive_ids { ids.missing() } else { 0 };
@@ -119,7 +119,7 @@ fn p99(seen: &Totals, bound: Duration) -> (bool, String) {
     if seen.latency.count == 0 {
         let sentence = format!(
             "expected a p99 of at most {bound_ms} ms, but no event carried a stamp to measure it: \
-             publish with the members \"t\" and \"n\", as `encke drive` does"
+             publish with the members \"t\" and \"n\", as `encke-lab drive` does"
         );
         return (false, sentence);
     }

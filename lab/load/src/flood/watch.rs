@@ -1,4 +1,4 @@
-//! Main loop of `encke flood`: runs a flood from start to report.
+//! Main loop of `encke-lab flood`: runs a flood from start to report.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -30,7 +30,7 @@ pub struct StopCondition {
     pub owed: Option<AwaitOwed>,
 }
 
-/// Events expected at clients, read at the end from a log of `encke drive`.
+/// Events expected at clients, read at the end from a log of `encke-lab drive`.
 #[derive(Debug, Clone)]
 pub struct AwaitOwed {
     /// Path of the log.

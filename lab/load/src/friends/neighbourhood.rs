@@ -5,16 +5,15 @@
 use std::collections::{BTreeMap, HashMap};
 use std::f64::consts::TAU;
 
+use machine::failure::{Context, Outcome};
+use machine::humanize::count;
 use plotters::backend::{DrawingBackend, SVGBackend};
 use plotters::coord::Shift;
 use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
 use plotters::element::{Circle, PathElement, Text};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{IntoFont, RGBColor, ShapeStyle, WHITE};
-
-use machine::failure::{Context, Outcome};
-use machine::humanize::count;
-use machine::plot::render::{self, FONT};
+use recorder::plot::render::{self, FONT};
 
 /// Most friends drawn, chosen by degree. More could not be told apart.
 const FRIENDS_MAX: usize = 48;

@@ -1,18 +1,18 @@
 //! SVG picture of a degree distribution: the share of users with at least a given number of
 //! friends, on logarithmic scales, where a power law is a straight line.
 
+use machine::failure::{Context, Outcome};
+use machine::humanize;
 use plotters::backend::{DrawingBackend, SVGBackend};
 use plotters::coord::Shift;
 use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
 use plotters::element::{Circle, PathElement, Text};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{IntoFont, RGBColor, ShapeStyle, WHITE};
+use recorder::plot::render::{self, FONT};
 
 use super::Report;
 use super::degrees::Distribution;
-use machine::failure::{Context, Outcome};
-use machine::humanize;
-use machine::plot::render::{self, FONT};
 
 /// Size of the picture and edges of the plot, in pixels.
 const SIZE: (u32, u32) = (860, 600);

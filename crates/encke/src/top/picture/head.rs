@@ -1,9 +1,9 @@
 //! The first lines of the picture: the program, and the rates of all workers together.
 
+use cli::units::{age, human_count};
 use client::top::view::{PushView, RelayRow, RequestsRow, Row, SessionsRow, View};
 
 use super::{at, short};
-use crate::units::{age, human_count};
 
 /// Returns the two lines.
 pub(super) fn head(view: &View) -> Vec<String> {

@@ -1,11 +1,12 @@
 //! Section of the report about a cluster.
 
+use machine::failure::Outcome;
+use machine::humanize::count;
+use recorder::plot::{Axis, Figure, Line, Panel, Unit, XScale};
+
 use super::{append_chart, panel, push, rates};
 use crate::prove::cluster::ClusterResult;
 use crate::prove::service::node_name;
-use machine::failure::Outcome;
-use machine::humanize::count;
-use machine::plot::{Axis, Figure, Line, Panel, Unit, XScale};
 
 /// Appends the section about the killed node and server of the engine.
 pub(super) fn outage(cluster: &ClusterResult, page: &mut String) -> Outcome<()> {

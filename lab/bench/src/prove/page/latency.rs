@@ -1,10 +1,11 @@
 //! The part of the page that shows the latency of deliveries and receipts.
 
-use super::{append_chart, push};
-use crate::prove::proof::DriveResult;
 use machine::failure::Outcome;
 use machine::humanize::count;
-use machine::plot::{Axis, Figure, Line, Panel, Unit, XScale};
+use recorder::plot::{Axis, Figure, Line, Panel, Unit, XScale};
+
+use super::{append_chart, push};
+use crate::prove::proof::DriveResult;
 
 /// Formats a time in milliseconds. It is given in microseconds, if known with the mean and the
 /// standard deviation of all times up to it.

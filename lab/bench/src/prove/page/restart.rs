@@ -1,10 +1,11 @@
 //! Section of the report about a killed server.
 
-use super::{append_chart, panel, push};
-use crate::prove::restart::RestartResult;
 use machine::failure::Outcome;
 use machine::humanize::count;
-use machine::plot::{Figure, Unit, XScale};
+use recorder::plot::{Figure, Unit, XScale};
+
+use super::{append_chart, panel, push};
+use crate::prove::restart::RestartResult;
 
 /// Appends the section about the recovery of the users.
 pub(super) fn recovery(restart: &RestartResult, page: &mut String) -> Outcome<()> {

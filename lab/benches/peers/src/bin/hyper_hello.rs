@@ -1,4 +1,4 @@
-//! `hyper_hello PORT`: hyper on one thread, as `encke hello --workers 1` is.
+//! `hyper_hello PORT`: hyper on one thread, as `encke-proxy hello --workers 1` is.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! `may_hello PORT`: may_minihttp on one thread, as `encke hello --workers 1` is.
+//! `may_hello PORT`: may_minihttp on one thread, as `encke-proxy hello --workers 1` is.
 
 use may_minihttp::{HttpServer, HttpService, Request, Response};
 

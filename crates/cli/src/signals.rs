@@ -1,0 +1,24 @@
+//! Signals for the server commands.
+
+pub use machine::signals::Request;
+use machine::signals::Signals;
+
+use crate::failure::Failure;
+
+/// Catches the signals of a server. Must be called before its workers start.
+pub fn catch() -> Result<Signals, Failure> {
+    Signals::catch()
+        .map_err(|error| Failure::failed(format_args!("signals cannot be caught: {error}")))
+}
+
+/// Starts a thread that calls `handle` for each signal, until the process ends.
+pub fn handle(
+    signals: Signals,
+    handle: impl FnMut(Request) + Send + 'static,
+) -> Result<(), Failure> {
+    signals.handle(handle).map_err(|error| {
+        Failure::failed(format_args!(
+            "the thread for signals cannot be started: {error}"
+        ))
+    })
+}

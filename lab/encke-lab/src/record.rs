@@ -1,0 +1,140 @@
+//! `encke-lab record`: records what a process and its machine use.
+
+/// Arguments of the command.
+pub(crate) mod arguments;
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+use cli::failure::Failure;
+use cli::output;
+use cli::units::{human_count, human_size};
+use machine::interrupt::Interrupt;
+use recorder::record::probe::{Options, Probe};
+use recorder::record::process::ProcessSelector;
+use recorder::record::row::Row;
+use recorder::record::{self, Sampling, Source, Summary, SystemClock};
+
+use arguments::RecordArguments;
+
+/// Records until the time is over or a signal comes.
+pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Failure> {
+    if arguments.report.json && arguments.output.is_none() {
+        return Err(Failure::misused(
+            "--json reports on standard output, where the rows go as well: pass -o FILE",
+        ));
+    }
+    let whom = match (&arguments.pid, &arguments.name) {
+        (Some(pid), _) => Some(ProcessSelector::Pid(*pid)),
+        (None, Some(name)) => Some(ProcessSelector::Name(name.clone())),
+        (None, None) => None,
+    };
+    let interrupt = Interrupt::catch()?;
+    let probe = Probe::start(Options {
+        whom,
+        port: arguments.port,
+    })?;
+    let mut out: Box<dyn Write> = match &arguments.output {
+        Some(path) => Box::new(create(path, arguments.force)?),
+        None => Box::new(io::stdout()),
+    };
+    let mut source = ReportingProbe {
+        probe,
+        waiting_for: arguments.name.as_deref(),
+    };
+    let pace = Sampling {
+        every: arguments.every,
+        duration: arguments.duration,
+    };
+    let mut sleep = SystemClock::from_now(interrupt);
+    let show = arguments.output.is_some() && io::IsTerminal::is_terminal(&io::stderr());
+    let recorded = record::run(&mut source, pace, &mut sleep, &mut out, |row| {
+        if show {
+            eprint!("\r\x1b[K{}", progress_line(row));
+        }
+    });
+    if show {
+        eprintln!();
+    }
+    match recorded {
+        Ok(summary) => tell(&summary, arguments),
+        // The reader has closed standard output, which is a success.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(Failure::failed(format_args!(
+            "a row cannot be written: {error}"
+        ))),
+    }
+}
+
+/// A probe that reports on standard error which process it records.
+struct ReportingProbe<'a> {
+    probe: Probe,
+    /// The name of the process, until there is one.
+    waiting_for: Option<&'a str>,
+}
+
+impl Source for ReportingProbe<'_> {
+    fn read(&mut self) -> Row {
+        let row = self.probe.read();
+        for change in self.probe.changes() {
+            self.waiting_for = None;
+            eprintln!("{change}");
+        }
+        if let Some(name) = self.waiting_for.take() {
+            eprintln!("there is no process {name} yet; recording the machine until there is one");
+        }
+        row
+    }
+}
+
+fn create(path: &Path, force: bool) -> Result<File, Failure> {
+    let mut options = OpenOptions::new();
+    options.write(true);
+    if force {
+        options.create(true).truncate(true);
+    } else {
+        options.create_new(true);
+    }
+    options.open(path).map_err(|error| {
+        let path = path.display();
+        Failure::failed(match error.kind() {
+            io::ErrorKind::AlreadyExists => {
+                format!("{path} exists already: pass another name, or --force to overwrite it")
+            }
+            _ => format!("{path} cannot be written: {error}"),
+        })
+    })
+}
+
+/// Returns a row as the text of the progress line.
+fn progress_line(row: &Row) -> String {
+    let seconds = row.elapsed.as_secs();
+    let mut text = format!("{seconds} s");
+    if let Some(process) = row.process {
+        text.push_str(&format!(", resident {}", human_size(process.resident)));
+    }
+    if let Some(connections) = row.connections {
+        text.push_str(&format!(", {} connections", human_count(connections)));
+    }
+    if let Some(slab) = row.machine.slab {
+        text.push_str(&format!(", kernel objects {}", human_size(slab)));
+    }
+    text
+}
+
+fn tell(summary: &Summary, arguments: &RecordArguments) -> Result<(), Failure> {
+    if arguments.report.json {
+        return output::json(summary).map(drop);
+    }
+    let Some(path) = &arguments.output else {
+        return Ok(());
+    };
+    let path = path.display();
+    output::line(format_args!(
+        "{} rows over {:.0} s in {path}; to see them: encke-lab plot {path} -o mem.svg",
+        human_count(summary.rows),
+        summary.seconds,
+    ))
+    .map(drop)
+}
