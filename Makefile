@@ -137,7 +137,7 @@ sim:
 	SEEDS=$(SEEDS) SEED=$(SEED) cargo test --quiet -p sim --profile $(CARGO_PROFILE) --lib -- lives
 	SEEDS=$(SEEDS) SEED=$(SEED) $(cargo_test) --test simulation
 
-# Plants each bug of docs/TESTING.md in a copy of the sources, and sees whether its check fails. Takes about an hour; PLANTED="router
+# Plants each bug of harness/tests/planted in a copy of the sources, and sees whether its check fails. Takes about an hour; PLANTED="router
 # graph-sync" plants those whose names begin so.
 planted: setup
 	harness/tests/.venv/bin/python harness/tests/planted/run $(PLANTED)

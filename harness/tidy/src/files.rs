@@ -26,10 +26,23 @@ pub fn root() -> PathBuf {
 ///
 /// When a directory or a file cannot be read.
 pub fn rust_sources(root: &Path) -> io::Result<Vec<TextFile>> {
-    let mut sources = Vec::new();
-    collect(root, "", &mut sources)?;
-    sources.sort_by(|left, right| left.path.cmp(&right.path));
-    Ok(sources)
+    files_named(root, ".rs")
+}
+
+/// Reads all pages in Markdown below `root`, in the order of their paths.
+///
+/// # Errors
+///
+/// When a directory or a file cannot be read.
+pub fn pages(root: &Path) -> io::Result<Vec<TextFile>> {
+    files_named(root, ".md")
+}
+
+fn files_named(root: &Path, ending: &str) -> io::Result<Vec<TextFile>> {
+    let mut files = Vec::new();
+    collect(root, "", ending, &mut files)?;
+    files.sort_by(|left, right| left.path.cmp(&right.path));
+    Ok(files)
 }
 
 /// Lists all files below a directory of the repository, with their sizes in bytes, in the order of
@@ -57,7 +70,12 @@ pub fn sizes(root: &Path, path: &str) -> io::Result<Vec<(String, u64)>> {
     Ok(found)
 }
 
-fn collect(directory: &Path, path: &str, sources: &mut Vec<TextFile>) -> io::Result<()> {
+fn collect(
+    directory: &Path,
+    path: &str,
+    ending: &str,
+    files: &mut Vec<TextFile>,
+) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
         let Ok(name) = entry.file_name().into_string() else {
@@ -70,11 +88,11 @@ fn collect(directory: &Path, path: &str, sources: &mut Vec<TextFile>) -> io::Res
         };
         if entry.file_type()?.is_dir() {
             if !name.starts_with('.') && !SKIPPED.contains(&name.as_str()) {
-                collect(&entry.path(), &path, sources)?;
+                collect(&entry.path(), &path, ending, files)?;
             }
-        } else if name.ends_with(".rs") {
+        } else if name.ends_with(ending) {
             let text = fs::read_to_string(entry.path())?;
-            sources.push(TextFile { path, text });
+            files.push(TextFile { path, text });
         }
     }
     Ok(())

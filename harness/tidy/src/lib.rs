@@ -22,6 +22,8 @@ pub mod contents;
 pub mod columns;
 /// Length of files.
 pub mod length;
+/// Pages in Markdown: width of lines, length of sentences.
+pub mod prose;
 /// Comments that name a line number.
 pub mod line_numbers;
 
