@@ -1,5 +1,5 @@
-//! What the command lines of `encke`, `encke-proxy` and `encke-lab` share: arguments, output, errors,
-//! logs, manual pages.
+//! What the command lines of `encke`, `encke-proxy` and `encke-lab` share: arguments, output,
+//! errors, logs, manual pages.
 //!
 //! Must never contain what only one program does.
 

@@ -16,9 +16,9 @@ use cli::failure::Failure;
 use cli::output::{self, Reading};
 use client::top::view::View;
 use client::top::{Monitor, Sample};
+use crossterm::event::Event as TerminalEvent;
 use machine::failure::Outcome;
 use machine::interrupt::Interrupt;
-use ratatui::crossterm::event::Event as TerminalEvent;
 
 use crate::arguments::TopArguments;
 use display::{Display, Interval};
@@ -143,7 +143,7 @@ fn sample_repeatedly(mut watch: Monitor, interval: &Interval, samples: &SyncSend
 
 /// Forwards events of the terminal until it is closed or the receiver is dropped.
 fn read_keys(events: &SyncSender<Event>) {
-    while let Ok(event) = ratatui::crossterm::event::read() {
+    while let Ok(event) = crossterm::event::read() {
         if events.send(Event::Terminal(event)).is_err() {
             return;
         }

@@ -1,7 +1,7 @@
 //! Capacity plan: memory, CPU time, bandwidth and descriptors for a number of users.
 //!
-//! An estimate from the [`measured`] constants of one machine; `encke-lab prove` gives better numbers
-//! for a particular machine. Descriptors and kernel settings are computed by the doctor.
+//! An estimate from the [`measured`] constants of one machine; `encke-lab prove` gives better
+//! numbers for a particular machine. Descriptors and kernel settings are computed by the doctor.
 
 use serde::Serialize;
 

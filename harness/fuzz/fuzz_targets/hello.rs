@@ -1,5 +1,5 @@
-//! Any bytes as the requests of a client of `encke-proxy hello`, in any two pieces: the answers are those
-//! that the heads and lengths ask for, and nothing behind the last one is answered.
+//! Any bytes as the requests of a client of `encke-proxy hello`, in any two pieces: the answers are
+//! those that the heads and lengths ask for, and nothing behind the last one is answered.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Benchmark of `encke-lab flood` itself: how fast it opens clients, compared with minimal ones, the
-//! memory of a client, and how many events one of its threads reads, decodes and checks in a
+//! Benchmark of `encke-lab flood` itself: how fast it opens clients, compared with minimal ones,
+//! the memory of a client, and how many events one of its threads reads, decodes and checks in a
 //! second.
 
 use std::thread;

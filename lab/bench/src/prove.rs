@@ -1,5 +1,5 @@
-//! Experiment `encke-lab prove`: a server and its users on one machine, events at a given rate, and a
-//! report of the cost.
+//! Experiment `encke-lab prove`: a server and its users on one machine, events at a given rate, and
+//! a report of the cost.
 //!
 //! `preparation` sets up the machine, `engine` and `service` run the servers, `clients` runs the
 //! users in their own process, `recorder` records the servers, and `restart` and `cluster` kill

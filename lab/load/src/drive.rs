@@ -96,8 +96,8 @@ pub struct Options {
     pub payload: Payload,
     /// Whether to reconnect when the server is lost. Events without an answer are not sent again.
     pub reconnects: bool,
-    /// File to write with a record of the events published for each subject, which `encke-lab flood`
-    /// compares with what clients received.
+    /// File to write with a record of the events published for each subject, which `encke-lab
+    /// flood` compares with what clients received.
     pub log: Option<PathBuf>,
 }
 

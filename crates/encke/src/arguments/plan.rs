@@ -7,8 +7,8 @@ use cli::arguments::Report;
 use cli::units;
 
 pub(super) const HELP: &str = "\
-An estimate, from constants that were measured on one machine (docs/BENCHMARKS.md). `encke-lab prove`
-measures on yours. The kernel settings are those that `encke doctor` looks for; it says which of
+An estimate, from constants that were measured on one machine (docs/BENCHMARKS.md).
+`encke-lab prove` measures on yours. The kernel settings are those that `encke doctor` looks for; it says which of
 them a machine has, and what else it needs.
 
 Examples:

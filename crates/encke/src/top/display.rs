@@ -1,6 +1,6 @@
 //! The content of the terminal, and the actions of keys.
 //!
-//! Draws on any backend and reads no terminal, so that it can be tested without one.
+//! Returns lines and reads no terminal, so that it can be tested without one.
 
 #[cfg(test)]
 mod tests;
@@ -11,12 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use client::top::view::View;
-use ratatui::Frame;
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Style, Stylize};
-use ratatui::text::Line;
-use ratatui::widgets::{Block, Clear, Paragraph};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::picture::{self, Workers};
 
@@ -40,6 +35,15 @@ const HELP: [&str; 8] = [
     "-                half the interval",
     "?                show or hide this help",
 ];
+
+/// How a line is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    Plain,
+    Bold,
+    Dim,
+    Reversed,
+}
 
 /// The time between samples, shared with the thread that takes them.
 #[derive(Debug, Clone)]
@@ -150,31 +154,34 @@ impl Display {
         };
     }
 
-    /// Draws everything.
-    pub(super) fn render(&mut self, frame: &mut Frame<'_>) {
-        let [top, body, bottom] = Layout::vertical([
-            Constraint::Length(1),
-            Constraint::Fill(1),
-            Constraint::Length(1),
-        ])
-        .areas(frame.area());
+    /// Returns the lines of a terminal of this size, each with its style.
+    pub(super) fn render(&mut self, width: usize, height: usize) -> Vec<(String, Style)> {
         let title = self.title();
-        let lines = self.body(usize::from(body.height));
-        frame.render_widget(Line::from(title.clone()).reversed(), top);
-        let styled = lines.iter().map(|line| {
+        let body = self.body(height.saturating_sub(2));
+        let mut lines = vec![(title.clone(), Style::Reversed)];
+        lines.extend(body.iter().map(|line| {
             let style = match picture::is_title(line) {
-                true => Style::new().bold(),
-                false => Style::new(),
+                true => Style::Bold,
+                false => Style::Plain,
             };
-            Line::styled(line.clone(), style)
-        });
-        frame.render_widget(Paragraph::new(styled.collect::<Vec<_>>()), body);
-        frame.render_widget(Line::from(HINT).dim(), bottom);
-        self.last = lines;
+            (line.clone(), style)
+        }));
+        lines.truncate(height.saturating_sub(1).max(1));
+        lines.resize(
+            height.saturating_sub(1).max(1),
+            (String::new(), Style::Plain),
+        );
+        lines.push((HINT.to_owned(), Style::Dim));
+        lines.truncate(height);
+        self.last = body;
         self.last.insert(0, title);
         if self.help {
-            render_help(frame);
+            cover_with_help(&mut lines, width);
         }
+        for (text, _) in &mut lines {
+            *text = fitted(text, width);
+        }
+        lines
     }
 
     /// Returns the lines that were shown last, without the hint.
@@ -209,18 +216,29 @@ impl Display {
     }
 }
 
-/// Draws the help over the middle of the picture.
-fn render_help(frame: &mut Frame<'_>) {
-    let width = HELP.iter().map(|line| line.len()).max().unwrap_or(0) + 4;
-    let size = Rect::new(0, 0, width as u16, HELP.len() as u16 + 2);
-    let area = frame.area();
-    let (x, y) = (
-        area.width.saturating_sub(size.width) / 2,
-        area.height.saturating_sub(size.height) / 2,
-    );
-    let place = Rect::new(x, y, size.width, size.height).intersection(area);
-    let lines = HELP.map(|line| Line::from(format!(" {line}")));
-    frame.render_widget(Clear, place);
-    let help = Paragraph::new(lines.to_vec()).block(Block::bordered().title(" keys "));
-    frame.render_widget(help, place);
+/// Returns `text` without what a terminal would act upon, in exactly `width` columns.
+fn fitted(text: &str, width: usize) -> String {
+    let shown: String = text
+        .chars()
+        .filter(|it| !it.is_control())
+        .take(width)
+        .collect();
+    let missing = width - shown.chars().count();
+    shown + &" ".repeat(missing)
+}
+
+/// Lays the help over the middle of the picture.
+fn cover_with_help(lines: &mut [(String, Style)], width: usize) {
+    let inner = HELP.iter().map(|line| line.len()).max().unwrap_or(0) + 2;
+    let top = format!("┌{:─<inner$}┐", " keys ");
+    let bottom = format!("└{:─<inner$}┘", "");
+    let rows = HELP.iter().map(|line| format!("│ {line:<0$}│", inner - 1));
+    let box_lines: Vec<String> = [top].into_iter().chain(rows).chain([bottom]).collect();
+    let left = width.saturating_sub(inner + 2) / 2;
+    let above = lines.len().saturating_sub(box_lines.len()) / 2;
+    for ((text, style), cover) in lines[above..].iter_mut().zip(box_lines) {
+        let before = fitted(text, left);
+        let after: String = text.chars().skip(left + inner + 2).collect();
+        (*text, *style) = (format!("{before}{cover}{after}"), Style::Plain);
+    }
 }

@@ -3,27 +3,26 @@
 //! Owns raw mode and the alternate screen. Must never leave a terminal without its cursor: the
 //! terminal is restored on drop, on a panic and on a second signal.
 
-use std::io::{self, Stdout, stdout};
+use std::io::{self, BufWriter, Write, stdout};
 use std::ops::ControlFlow;
 use std::panic;
 
 use cli::failure::Failure;
 use cli::output::Reading;
 use client::top::view::View;
-use ratatui::Terminal;
-use ratatui::backend::CrosstermBackend;
-use ratatui::crossterm::cursor::{Hide, Show};
-use ratatui::crossterm::event::Event;
-use ratatui::crossterm::execute;
-use ratatui::crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+use crossterm::cursor::{Hide, MoveTo, Show};
+use crossterm::event::Event;
+use crossterm::style::{Attribute, Print, SetAttribute};
+use crossterm::terminal::{
+    Clear, ClearType, DisableLineWrap, EnableLineWrap, EnterAlternateScreen, LeaveAlternateScreen,
+    disable_raw_mode, enable_raw_mode,
 };
+use crossterm::{execute, queue, terminal};
 
-use super::display::Display;
+use super::display::{Display, Style};
 
 /// The terminal on standard output, which is restored when this is dropped.
 pub(super) struct Screen {
-    terminal: Terminal<CrosstermBackend<Stdout>>,
     display: Display,
 }
 
@@ -37,9 +36,8 @@ impl Screen {
         }));
         // Without a keyboard there are no keys, and signals end the command.
         let _ = enable_raw_mode();
-        execute!(stdout(), EnterAlternateScreen, Hide).map_err(unusable)?;
-        let terminal = Terminal::new(CrosstermBackend::new(stdout())).map_err(unusable)?;
-        let mut screen = Self { terminal, display };
+        execute!(stdout(), EnterAlternateScreen, DisableLineWrap, Hide).map_err(unusable)?;
+        let mut screen = Self { display };
         screen.draw()?;
         Ok(screen)
     }
@@ -67,15 +65,32 @@ impl Screen {
     }
 
     fn draw(&mut self) -> Result<(), Failure> {
-        let drawn = self.terminal.draw(|frame| self.display.render(frame));
-        drawn.map(drop).map_err(unusable)
+        let (width, height) = terminal::size().map_err(unusable)?;
+        let lines = self.display.render(width.into(), height.into());
+        let drawn = || -> io::Result<()> {
+            let mut out = BufWriter::new(stdout().lock());
+            for (row, (text, style)) in (0..).zip(lines) {
+                let attribute = match style {
+                    Style::Plain => Attribute::Reset,
+                    Style::Bold => Attribute::Bold,
+                    Style::Dim => Attribute::Dim,
+                    Style::Reversed => Attribute::Reverse,
+                };
+                queue!(out, MoveTo(0, row), SetAttribute(attribute), Print(text))?;
+                queue!(
+                    out,
+                    SetAttribute(Attribute::Reset),
+                    Clear(ClearType::UntilNewLine)
+                )?;
+            }
+            out.flush()
+        };
+        drawn().map_err(unusable)
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Otherwise `Terminal` would do this when it is dropped, after the output below.
-        let _ = self.terminal.show_cursor();
         give_back();
         // The last picture stays visible in the shell.
         for line in self.display.last_lines() {
@@ -87,7 +102,7 @@ impl Drop for Screen {
 /// Restores the terminal. Does no harm if it was not set up.
 pub(super) fn give_back() {
     let _ = disable_raw_mode();
-    let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+    let _ = execute!(stdout(), EnableLineWrap, LeaveAlternateScreen, Show);
 }
 
 fn unusable(error: io::Error) -> Failure {

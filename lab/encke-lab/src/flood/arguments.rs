@@ -135,8 +135,8 @@ pub(crate) struct Recovery {
     /// Seed of these times
     #[arg(long, value_name = "S", default_value_t = 1, requires = "resume")]
     pub(crate) seed: u64,
-    /// File that `encke-lab drive --log` has written by the end of this run: what clients are owed. The
-    /// clients are open before the first event, and each is logged in as its number
+    /// File that `encke-lab drive --log` has written by the end of this run: what clients are owed.
+    /// The clients are open before the first event, and each is logged in as its number
     #[arg(long, value_name = "FILE", requires = "resume")]
     pub(crate) owed: Option<PathBuf>,
     /// Edge list of mutual friendships, one `a b` per line: clients are owed the events about their

@@ -1,5 +1,5 @@
-//! `encke-lab friends generate`: generates a social graph. The edge list goes to a file or to standard
-//! output, its statistics to standard error.
+//! `encke-lab friends generate`: generates a social graph. The edge list goes to a file or to
+//! standard output, its statistics to standard error.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};

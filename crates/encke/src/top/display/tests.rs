@@ -1,8 +1,6 @@
 use std::collections::BTreeMap;
 
 use client::top::view::{PushView, Row, SessionsRow};
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
 
 use super::*;
 
@@ -58,16 +56,16 @@ fn view(workers: u64, online: u64) -> Box<View> {
 }
 
 struct Bench {
-    terminal: Terminal<TestBackend>,
+    size: (usize, usize),
     display: Display,
     interval: Interval,
 }
 
 impl Bench {
-    fn new(width: u16, height: u16) -> Self {
+    fn new(width: usize, height: usize) -> Self {
         let interval = Interval::new(Duration::from_secs(1));
         Self {
-            terminal: Terminal::new(TestBackend::new(width, height)).unwrap(),
+            size: (width, height),
             display: Display::new("http://server", interval.clone()),
             interval,
         }
@@ -85,15 +83,14 @@ impl Bench {
 
     /// Returns the lines of the terminal.
     fn lines(&mut self) -> Vec<String> {
-        let display = &mut self.display;
-        self.terminal.draw(|frame| display.render(frame)).unwrap();
-        let buffer = self.terminal.backend().buffer();
-        let width = usize::from(buffer.area.width);
-        let cells: Vec<&str> = buffer.content.iter().map(|cell| cell.symbol()).collect();
-        cells
-            .chunks(width)
-            .map(|line| line.concat().trim_end().to_owned())
-            .collect()
+        let (width, height) = self.size;
+        let lines = self.display.render(width, height);
+        assert_eq!(lines.len(), height);
+        for (line, _) in &lines {
+            assert_eq!(line.chars().count(), width, "{line}");
+        }
+        let lines = lines.iter().map(|(line, _)| line.trim_end().to_owned());
+        lines.collect()
     }
 
     /// Returns the numbers of the workers in the first table.
@@ -120,17 +117,25 @@ fn every_table_and_the_hint_fit_a_terminal_of_24_lines() {
 #[test]
 fn titles_stand_out() {
     let mut bench = Bench::new(80, 24).with(view(1, 7));
-    let lines = bench.lines();
+    let lines = bench.display.render(80, 24);
     let title = lines
         .iter()
-        .position(|line| line.starts_with("worker"))
-        .unwrap() as u16;
-    let buffer = bench.terminal.backend().buffer();
-    let is_bold = |line: u16| {
-        let modifiers = buffer[(0, line)].modifier;
-        modifiers.contains(ratatui::style::Modifier::BOLD)
-    };
-    assert!(is_bold(title) && !is_bold(title + 1));
+        .position(|(line, _)| line.starts_with("worker"));
+    let title = title.unwrap();
+    let styles = [0, title, title + 1, 23].map(|line| lines[line].1);
+    assert_eq!(
+        styles,
+        [Style::Reversed, Style::Bold, Style::Plain, Style::Dim]
+    );
+}
+
+#[test]
+fn what_a_terminal_would_act_upon_is_not_shown() {
+    let mut bench = Bench::new(80, 24).with(view(1, 7));
+    bench
+        .display
+        .set_notice("gone\u{1b}[2J\u{9b}5m: \r\n".to_owned());
+    assert_eq!(bench.lines()[0], "gone[2J5m:");
 }
 
 #[test]
@@ -177,11 +182,11 @@ fn another_size_shows_as_many_workers_as_fit() {
         bench.press(KeyCode::PageDown);
     }
     assert_eq!(bench.workers(), [7, 8, 9]);
-    bench.terminal.backend_mut().resize(80, 60);
+    bench.size = (80, 60);
     assert_eq!(bench.workers(), (0..10).collect::<Vec<_>>());
-    bench.terminal.backend_mut().resize(10, 3);
+    bench.size = (10, 3);
     assert_eq!(bench.lines().len(), 3);
-    bench.terminal.backend_mut().resize(1, 1);
+    bench.size = (1, 1);
     assert_eq!(bench.lines().len(), 1);
 }
 
@@ -229,9 +234,11 @@ fn help_lies_over_the_picture_until_it_is_asked_again() {
     let shown = |lines: &[String]| lines.iter().any(|line| line.contains("PgUp, PgDn"));
     bench.press(KeyCode::Char('?'));
     assert!(shown(&bench.lines()));
-    bench.terminal.backend_mut().resize(20, 5);
+    bench.size = (20, 5);
     bench.lines();
-    bench.terminal.backend_mut().resize(80, 24);
+    bench.size = (1, 1);
+    bench.lines();
+    bench.size = (80, 24);
     bench.press(KeyCode::Char('?'));
     assert!(!shown(&bench.lines()));
 }
