@@ -16,13 +16,13 @@ import sys
 import pytest
 
 from harness.node import NODE
-from harness.program import BINARY, ENVIRONMENT, ROOT, encke, installed
+from harness.program import BINARY, ENVIRONMENT, PROGRAMS, ROOT, encke, installed
 from harness.tls import Authority
 from harness.wait import PATIENCE, until
 
 COMMANDS = """serve publish send listen subscribe unsubscribe sessions ticket revoke top doctor plan record plot prove graph
     graph\\ check graph\\ stats graph\\ export graph\\ compact graph\\ backup friends friends\\ load friends\\ generate drive flood
-    proxy hello completions man cluster cluster\\ import cluster\\ status cluster\\ drain explain online"""
+    compare tcp hello completions man cluster cluster\\ import cluster\\ status cluster\\ drain explain online"""
 
 # What an example is not run for. Each pattern must be found.
 NOT_RUN = {
@@ -31,6 +31,7 @@ NOT_RUN = {
         "it writes where the user's files are; test_operations makes the same files elsewhere",
     r"push\.example\.com": "it names a server that there is not",
     r"^encke-lab prove --connections 1000000 |^encke-lab prove .*(--restart|--degree)": "it takes minutes; test_prove runs them smaller",
+    r"^encke-lab compare ": "it measures a release build for minutes",
     r"^encke-lab prove ": "it starts servers and clients of its own for a minute; test_prove runs it smaller",
     r"--pid 4242|--name \"encke serve\"": "it names a process of the reader; test_record runs it with one of its own",
     r"127\.0\.0\.1:9000/(pub|$| )|ws://127\.0\.0\.1:9000": "it is for another server than Encke; test_drive and test_flood have some",
@@ -43,7 +44,7 @@ NOT_RUN = {
 
 # What a line of an indented block of a document is not run for, besides. Each pattern must be found.
 LINES_NOT_RUN = {
-    r"^make (run|test|faults|fuzz|planted|black-box|nightly|reproducible|sbom|deny)|-m pytest": "it builds, or runs all tests, of which this is one",
+    r"^make (run|lab|proxy|test|faults|fuzz|planted|black-box|nightly|reproducible|sbom|deny)|-m pytest": "it builds, or runs all tests, of which this is one",
     r"^make cluster|target/cluster|through the proxy|127\.0\.0\.1:80[12]1": "test_cluster_recipes runs `make cluster`",
     r"--apply|/etc/sysctl\.d": "it changes settings of the machine; test_doctor runs it without",
     r"--erlang-name": "it needs epmd; test_erlang runs it, and what a BEAM says to it",
@@ -54,7 +55,8 @@ LINES_NOT_RUN = {
 
 # Commands that go on until they are stopped.
 ENDLESS = re.compile(
-    r"^encke (serve(?!.*--check-config)|hello|proxy(?!.*--check-config)|top(?!.*--once)|listen(?!.*--count))|^encke listen --ticket"
+    r"^encke (serve(?!.*--check-config)|top(?!.*--once)|listen(?!.*--count))|^encke listen --ticket"
+    r"|^encke-proxy (hello|tcp(?!.*--check-config))"
 )
 
 # Counts and times that an example needs not have to be right.
@@ -104,8 +106,11 @@ def examples():
 
 
 def test_no_command_is_left_out():
-    listed = re.search(r"^Commands:\n(.*?)\n\n", encke("--help").stdout, re.DOTALL | re.MULTILINE)[1]
-    commands = set(re.findall(r"^  (\w+)", listed, re.MULTILINE)) - {"help"}
+    commands = set()
+    for program in PROGRAMS:
+        help = subprocess.run([BINARY.with_name(program), "--help"], capture_output=True, text=True, timeout=PATIENCE).stdout
+        listed = re.search(r"^Commands:\n(.*?)\n\n", help, re.DOTALL | re.MULTILINE)[1]
+        commands |= set(re.findall(r"^  (\w+)", listed, re.MULTILINE)) - {"help"}
     assert commands == set(re.findall(r"(?<!\\ )\b\w+", COMMANDS)), commands
 
 
@@ -133,7 +138,8 @@ def directory(tmp_path_factory):
     """A directory with the files that examples name."""
     path = tmp_path_factory.mktemp("examples")
     (path / "bin").mkdir()
-    (path / "bin" / "encke").symlink_to(BINARY)
+    for program in PROGRAMS:
+        (path / "bin" / program).symlink_to(BINARY.with_name(program))
     (path / "bin" / "node").symlink_to(NODE.resolve())
     # The Python of the tests has what the client needs; the client itself is found by PYTHONPATH.
     (path / "bin" / "python3").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
@@ -314,7 +320,7 @@ def blocks(of="docs/ clients/ README.md SECURITY.md CONTRIBUTING.md"):
 def is_command(line):
     """Whether a line begins with a program, and not with a word of a log, a table or another language."""
     word = line.split()[0].lstrip("(")
-    own = (ROOT / word).is_file() or word in ("encke", "docker", "systemctl", "useradd", "umask")
+    own = (ROOT / word).is_file() or word in (*PROGRAMS, "docker", "systemctl", "useradd", "umask")
     return own or (re.fullmatch(r"[a-z][\w.-]*", word) is not None and shutil.which(word) is not None)
 
 
@@ -357,7 +363,7 @@ def test_indented_commands_of_documents_work_as_they_stand(shell):
     assert {document for document, _ in wanted} >= {"README.md", "docs/LAB.md", "docs/PROXY.md", "docs/HISTORY.md"}
 
     def is_alone(line):
-        return re.match(r"encke (serve|hello|friends|doctor|plan|plot)\b", line) is not None
+        return re.match(r"encke (serve|doctor|plan)\b|encke-proxy hello\b|encke-lab (friends|plot)\b", line) is not None
 
     failures = [f"{document}: {failed}" for document, line in wanted if is_alone(line) and (failed := failure(shell, line))]
     with served(shell):

@@ -1,8 +1,8 @@
 //! Measures the graph on disk: `cargo run --release -p graph --example store -- DIR LIST`.
 //!
 //! `LIST` is a list of friendships from `encke-lab friends generate`; `DIR` must not exist. With
-//! `open` instead of a list, an existing graph is opened and read; with `change` it is also changed, and
-//! the process then aborts without closing the file, like a kill.
+//! `open` instead of a list, an existing graph is opened and read; with `change` it is also
+//! changed, and the process then aborts without closing the file, like a kill.
 //!
 //! Prints one line `name: value unit` for each measurement.
 

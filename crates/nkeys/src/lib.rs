@@ -1,7 +1,8 @@
 //! Keys of NATS: Ed25519 keys written in base32, with which a client proves who it is.
 //!
 //! Takes the place of the library of the same name, of which the client of NATS uses these few
-//! functions: it brings a second implementation of Ed25519 and twenty-seven crates into the program.
+//! functions: it brings a second implementation of Ed25519 and twenty-seven crates into the
+//! program.
 //!
 //! The text of a key (`nkeys` of nats-io, README, *Encoding*) is base32 without padding (RFC 4648,
 //! section 6) of a prefix, 32 bytes and a checksum. The prefix of a seed has two bytes: five bits

@@ -70,6 +70,12 @@ const RULES: &[Rule] = &[
         not_reached: &[ASYNC, HTTP, THREADS],
     },
     Rule {
+        name: "nkeys",
+        uses: &[],
+        not_named: &[SYSTEM],
+        not_reached: &[ASYNC, HTTP, THREADS],
+    },
+    Rule {
         name: "datadir",
         uses: &[],
         not_named: &[SOCKETS, THREADS],

@@ -8,8 +8,8 @@ use cli::units;
 
 pub(super) const HELP: &str = "\
 An estimate, from constants that were measured on one machine (docs/BENCHMARKS.md).
-`encke-lab prove` measures on yours. The kernel settings are those that `encke doctor` looks for; it says which of
-them a machine has, and what else it needs.
+`encke-lab prove` measures on yours. The kernel settings are those that `encke doctor` looks for;
+it says which of them a machine has, and what else it needs.
 
 Examples:
   encke plan --users 1e6 --rate 0.017 --friends 30

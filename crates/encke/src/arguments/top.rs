@@ -11,8 +11,8 @@ Shows for each worker of a running server: busy time by stage, polls and the num
 each, system calls, connections, bytes, and what waits in its mailbox and for full sockets; and the
 slowest readers. Of a cluster it shows each node, with its state, lag and load, and their sums.
 `encke-proxy tcp` and `encke-proxy hello`, if started with --control, show those of these values
-that they have; a proxy also shows its backends, hello its requests. Rates are over the time between two
-readings of /v1/stats. If the program goes away, the command waits for it.
+that they have; a proxy also shows its backends, hello its requests. Rates are over the time
+between two readings of /v1/stats. If the program goes away, the command waits for it.
 
 On a terminal the screen is redrawn: q quits, the arrows and PgUp and PgDn scroll the workers, Space
 pauses, + and - change the interval, and ? shows these keys. Elsewhere one table follows another

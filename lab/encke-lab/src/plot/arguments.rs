@@ -7,9 +7,9 @@ use cli::arguments::Report;
 
 pub(crate) const HELP: &str = "\
 Plots files of `encke-lab record` in the same panels, labelled with the names of the files. The
-dashed lines and the scale on the right are bytes per connection: resident memory of the process, and the
-growth of kernel memory since the first row. They are drawn only where there are at least a tenth of
-the most connections.
+dashed lines and the scale on the right are bytes per connection: resident memory of the process,
+and the growth of kernel memory since the first row. They are drawn only where there are at least
+a tenth of the most connections.
 
 Examples:
   encke-lab plot mem.csv -o mem.svg
