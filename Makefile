@@ -79,7 +79,7 @@ build:
 	$(cargo_test) --no-run
 
 fuzz:
-	@if cargo +nightly --version >/dev/null 2>&1; then \
+	@if cargo +"$${FUZZ_TOOLCHAIN:-nightly}" --version >/dev/null 2>&1; then \
 	    harness/fuzz/run $(FUZZ_SECONDS); \
 	else \
 	    $(call skip,fuzzing: it needs a nightly toolchain (rustup toolchain install nightly --profile minimal)); \
