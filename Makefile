@@ -24,7 +24,7 @@ with_limit := --config "target.'cfg(unix)'.runner = ['$(abspath harness/tests/li
 skipped := $(abspath $(target))/skipped
 skip = mkdir -p $(dir $(skipped)) && echo "skipped: $(1)" | tee -a $(skipped)
 
-.PHONY: run lab proxy programs cluster deb test begin setup check unit build fuzz nightly deny release sbom reproducible black-box chaos sim planted faults bench fmt clean
+.PHONY: run lab proxy programs cluster deb test begin setup check unit build bare fuzz nightly deny release sbom reproducible black-box chaos sim planted faults bench fmt clean
 
 run:
 	cargo run --release -p encke -- serve --demo
@@ -79,7 +79,7 @@ build:
 	$(cargo_test) --no-run
 
 fuzz:
-	@if cargo +nightly --version >/dev/null 2>&1; then \
+	@if cargo +"$${FUZZ_TOOLCHAIN:-nightly}" --version >/dev/null 2>&1; then \
 	    harness/fuzz/run $(FUZZ_SECONDS); \
 	else \
 	    $(call skip,fuzzing: it needs a nightly toolchain (rustup toolchain install nightly --profile minimal)); \
@@ -123,6 +123,10 @@ reproducible:
 # Five files at a time: they mostly wait, for a timeout, a browser or a disk. Their order is that of harness/tests/conftest.py.
 black-box: setup build
 	ENCKE=$(abspath $(target)/$(profile_dir)/encke) ENCKE_SKIPPED=$(skipped) harness/tests/.venv/bin/python -m pytest harness/tests -n 5 --dist loadfile --no-loadscope-reorder
+
+# `make test` on a machine that has nothing but Debian's smallest system: needs root and debootstrap.
+bare:
+	harness/tests/bare
 
 # Breaks a cluster for an hour (CHAOS="--minutes 5"), and checks what its clients see. Reports are written to target/chaos.
 CHAOS ?= --minutes 60

@@ -130,7 +130,6 @@ def test_a_bug_is_found_by_a_failing_test_and_by_nothing_else(tree):
         (entry("x", name="other-x"), "must begin with `toy-`"),
         (entry("x") + entry("x"), "another bug has this name"),
         (entry("x"), "1 bugs are listed, and 60 are needed"),
-        (entry("x"), "has another table than the entries"),
     ],
 )
 def test_an_entry_that_does_not_apply_is_named(tree, wrong, said):
