@@ -24,8 +24,6 @@ mod authorization;
 mod tokens;
 /// Callers, and what a route needs of them.
 mod caller;
-/// `Connection: close` on refusals whose request body was not read.
-mod unread_body;
 /// Types of problems.
 mod problem_type;
 /// Errors as RFC 9457 problem details.

@@ -19,6 +19,8 @@ mod framing;
 mod chunks;
 /// Timeouts for request heads.
 mod head_timeout;
+/// Request bodies that an answer did not need.
+mod unread_body;
 /// The control API over simulated connections.
 #[cfg(feature = "sim")]
 pub(crate) mod sim;
@@ -47,7 +49,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
-use tower::ServiceExt;
 
 use crate::limits::{
     ACCEPT_PAUSE, KEEPALIVE_INTERVAL, KEEPALIVE_TIME, PAUSE_WARNING_INTERVAL, READ_BYTES_MAX,
@@ -127,7 +128,7 @@ fn service(
         async move {
             match refused {
                 Some(error) => Ok(Problem::bad_head(error).into_response()),
-                None => http.oneshot(request.map(Body::new)).await,
+                None => unread_body::answer(http, request.map(Body::new)).await,
             }
         }
     })

@@ -7,7 +7,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::http::header::X_CONTENT_TYPE_OPTIONS;
 use axum::http::{HeaderValue, StatusCode};
-use axum::middleware::{from_fn, from_fn_with_state, map_response};
+use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::Response;
 use axum::routing::{MethodRouter, delete, get, post, put};
 
@@ -19,7 +19,6 @@ use crate::presence::{feed, one, online};
 use crate::problem::Problem;
 use crate::tokens::LiveTokens;
 use crate::tokens::Right::{Admin, Graph, Metrics, Publish, Sessions};
-use crate::unread_body::announce_close;
 use crate::{
     backup, batch, bulk, cluster, console, explain, health, history, identity, metrics, publish,
     replace_subscriptions, sessions, stats, subscriptions,
@@ -262,7 +261,6 @@ where
 pub(crate) fn require_authorization(routes: Router, tokens: LiveTokens) -> Router {
     routes
         .layer(from_fn_with_state(tokens, authenticate))
-        .layer(from_fn(announce_close))
         .layer(map_response(declare_types))
 }
 

@@ -6,6 +6,8 @@ mod bodies;
 mod heads;
 /// How much is read at a time.
 mod reads;
+/// Bodies that an answer does not need.
+mod unneeded;
 /// Answers that are not read.
 mod unread;
 
