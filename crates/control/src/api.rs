@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use ::presence::{Feed, Online};
 use router::Router;
 use tokio::sync::Semaphore;
 use webhook::Webhook;
@@ -13,12 +14,12 @@ use crate::backend::Backend;
 use crate::idempotency::Keys;
 use crate::jwks::JwksMetrics;
 use crate::limits::{FEEDS_MAX, RELAYED_MAX};
-use crate::metrics::{ListenerMetrics, Published};
-use crate::presence::Presence;
+use crate::live_tokens::LiveTokens;
+use crate::metrics::listener::ListenerMetrics;
+use crate::metrics::published::Published;
 use crate::replicated::Replicated;
 use crate::run::Run;
 use crate::shared::own::OwnState;
-use crate::tokens::LiveTokens;
 
 /// The state of the control API.
 pub(crate) struct Api<B> {
@@ -44,6 +45,15 @@ pub(crate) struct Api<B> {
     pub(crate) feeds: Arc<Semaphore>,
     /// Bound on the relayed requests.
     pub(crate) relayed: Arc<Semaphore>,
+}
+
+/// Presence of a server, as the control API sees it.
+#[derive(Debug, Clone)]
+pub struct Presence {
+    /// Who is online.
+    pub online: Arc<Online>,
+    /// The latest edges.
+    pub feed: Arc<Feed>,
 }
 
 /// The state in the form that handlers take.

@@ -22,6 +22,7 @@ use crate::json::object;
 use crate::limits::{EDGE_LINE_BYTES_MAX, EDGES_TOGETHER_MAX};
 use crate::problem::Problem;
 use crate::query::Query;
+use crate::replicated::sentence_of_change;
 use crate::stream::{Failures, Stream, announced};
 
 #[derive(Serialize)]
@@ -175,7 +176,7 @@ impl Changes {
             Ok(answer) => answer,
             Err(error) => {
                 let before = lines.first().map_or(0, |first| first - 1);
-                let detail = self.broken_off(before, change::sentence(error));
+                let detail = self.broken_off(before, sentence_of_change(error));
                 return Err(Problem::from(error).saying(detail));
             }
         };

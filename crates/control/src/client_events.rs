@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use crate::api::Api;
 use crate::backend::Backend;
 use crate::limits::CLIENT_RECIPIENTS_MAX;
-use crate::metrics::Verb;
+use crate::metrics::published::Verb;
 use crate::receipt::settled;
 use crate::replicated::{Replicated, append, command};
 

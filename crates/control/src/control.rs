@@ -2,15 +2,12 @@
 //!
 //! Owns the async runtime. Must never be called from a thread of that runtime.
 
-use std::error::Error;
-use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use replication::DecodeError;
 use server::{DemoPage, Handle};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -19,18 +16,20 @@ use tokio::time::timeout;
 use webhook::Webhook;
 
 use crate::api::Api;
+use crate::api::Presence;
 use crate::backend::Backend;
 use crate::client_events::ClientEvents;
 use crate::demo::Demo;
+use crate::error::StartError;
 use crate::idempotency::RestoredKey;
-use crate::identity::now;
 use crate::jwks::JwksMetrics;
 use crate::limits::{STOP_WAIT, THREADS};
 use crate::listener::{Entry, Listener, LiveTls};
-use crate::presence::Presence;
+use crate::live_tokens::LiveTokens;
 use crate::replicated::Replicated;
 use crate::shared::own::OwnState;
-use crate::tokens::{LiveTokens, Tokens, TokensError};
+use crate::time::now;
+use crate::tokens::Tokens;
 use crate::{demo, page_requests, routes};
 
 /// Listener of the control API.
@@ -355,88 +354,6 @@ impl Drop for Control {
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
             running.runtime.shutdown_background();
-        }
-    }
-}
-
-/// Reason why the control API did not start. Its `Display` form says what to do.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum StartError {
-    /// The address cannot be bound.
-    Bind {
-        /// The configured address.
-        address: SocketAddr,
-        /// The error of the system.
-        error: io::Error,
-    },
-    /// The listener cannot be used.
-    Listener(io::Error),
-    /// The threads cannot be started.
-    Threads(io::Error),
-    /// Other machines can reach the address, and there is no token.
-    TokenMissing {
-        /// The address.
-        address: SocketAddr,
-    },
-    /// A token is invalid.
-    Tokens(TokensError),
-    /// A reload would leave no token where one is needed.
-    TokensRemoved,
-    /// The demo page is configured where other machines could use it.
-    DemoNotPrivate,
-    /// Revocations, bans and hidden ids that are stored with the graph cannot be read.
-    Stored(DecodeError),
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bind { address, error } => write!(
-                f,
-                "the control listener cannot bind {address}: {error}; choose another address, or \
-                 stop the program that listens on it"
-            ),
-            Self::Listener(error) => write!(
-                f,
-                "the control listener cannot be used: {error}; it must be a bound, listening TCP \
-                 socket"
-            ),
-            Self::Threads(error) => write!(
-                f,
-                "the threads of the control API cannot be started: {error}; raise the limits on \
-                 processes and open files"
-            ),
-            Self::TokenMissing { address } => write!(
-                f,
-                "the control listener on {address} can be reached from other machines and has no \
-                 token; set one with --control-token-file or --control-tokens, or listen on \
-                 127.0.0.1"
-            ),
-            Self::Tokens(error) => error.fmt(f),
-            Self::TokensRemoved => f.write_str(
-                "the control listener can be reached from other machines and would have no token; \
-                 the tokens in force stay; set one with --control-token-file or --control-tokens",
-            ),
-            Self::DemoNotPrivate => f.write_str(
-                "the page can publish only if the control listener is on loopback and has no \
-                 token; remove --demo, or listen on 127.0.0.1 without a token",
-            ),
-            Self::Stored(error) => write!(
-                f,
-                "the revocations, bans and hidden ids that are stored with the graph cannot be \
-                 read: {error}; use the version that wrote them, or a newer one"
-            ),
-        }
-    }
-}
-
-impl Error for StartError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Bind { error, .. } | Self::Listener(error) | Self::Threads(error) => Some(error),
-            Self::Tokens(error) => Some(error),
-            _ => None,
         }
     }
 }

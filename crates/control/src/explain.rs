@@ -17,12 +17,12 @@ use server::SessionReport;
 use crate::api::{Api, Shared};
 use crate::backend::Backend;
 use crate::caller::Caller;
-use crate::identity;
 use crate::limits::EXPLAINED_MAX;
 use crate::presence::{Others, nodes_of};
 use crate::problem::Problem;
 use crate::query::Query;
 use crate::sessions::{gather, late};
+use crate::time::now;
 use verdict::{Facts, NodeFacts, Reason, SessionFacts, Verdict};
 
 /// The answer.
@@ -124,7 +124,7 @@ fn facts<B: Backend>(
     reports: &[SessionReport],
 ) -> Facts {
     let router = api.router();
-    let now = identity::now();
+    let now = now();
     let slow = api.backend.stats().slow;
     let closed_slow = slow.iter().find(|(id, _)| id == subscriber);
     let online = api.backend.online();

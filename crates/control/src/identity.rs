@@ -3,7 +3,7 @@
 //! Owns the syntax of these requests and of times in them. Their meaning belongs to the server.
 //! Must never log a ticket.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use auth::UnixSeconds;
 use auth::bans::{BAN_SECONDS_MAX, BanError};
@@ -29,6 +29,7 @@ use crate::payload::media_type;
 use crate::problem::{Problem, ProblemType};
 use crate::query::Query;
 use crate::shared::piece::{Digest, IdentityPiece};
+use crate::time::now;
 use crate::tokens::Right;
 
 /// Longest time in text, `2592000s` and the like.
@@ -296,12 +297,6 @@ fn time(text: &str) -> Result<Duration, String> {
         .filter(|_| is_number)
         .ok_or_else(wrong)?;
     Ok(Duration::from_secs(number * seconds))
-}
-
-/// Returns the time by the machine's clock; 0 for a time before 1970.
-pub(crate) fn now() -> UnixSeconds {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    UnixSeconds(since.map_or(0, |since| since.as_secs()))
 }
 
 impl From<IdentityError> for Problem {

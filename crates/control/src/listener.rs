@@ -5,8 +5,6 @@
 
 /// TLS handshakes, and the configuration that a reload replaces.
 mod handshake;
-/// Places of connections: those with authorized requests, and the others.
-mod places;
 /// Descriptors that are kept for this listener.
 mod reserve;
 /// A connection on which hyper sees checked heads only.
@@ -53,14 +51,13 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use crate::limits::{
     ACCEPT_PAUSE, KEEPALIVE_INTERVAL, KEEPALIVE_TIME, PAUSE_WARNING_INTERVAL, READ_BYTES_MAX,
 };
-use crate::metrics::ListenerMetrics;
+use crate::metrics::listener::ListenerMetrics;
+use crate::places::{Place, Places};
 use crate::problem::Problem;
 use checked_stream::{CheckedStream, RefusedHead};
 pub use handshake::LiveTls;
 use handshake::accept;
 use head_timeout::connection_timer;
-pub(crate) use places::Place;
-use places::Places;
 use reserve::{Reserve, Socket};
 use write_stall::WriteStallLimit;
 

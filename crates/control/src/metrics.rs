@@ -3,12 +3,16 @@
 //! Metrics are computed for each scrape. Must never have a label that clients choose, or a label
 //! for the worker if the sum is sufficient.
 
+/// Forms that many metrics share.
+pub(crate) mod encode;
 /// Published events.
-mod published;
+pub(crate) mod published;
 /// Connections of the control listener.
-mod listener;
+pub(crate) mod listener;
 /// Requests by token.
 mod tokens;
+/// Key sets of issuers.
+mod key_sets;
 /// The history.
 mod history;
 /// The log of a cluster.
@@ -46,14 +50,14 @@ use server::{AccessLogCounts, ServerStats};
 use crate::api::Shared;
 use crate::backend::Backend;
 use crate::jwks::JwksStats;
+use crate::live_tokens::TokenCounts;
 use crate::problem::Problem;
 use crate::run::Run;
-use crate::tokens::TokenCounts;
-pub(crate) use listener::{ListenerCounts, ListenerMetrics};
+use encode::{gauge, latency};
+use listener::ListenerCounts;
 use presence::PresenceStats;
 use process::Process;
-use published::BOUNDS;
-pub(crate) use published::{Counting, FanOut, Published, Verb};
+use published::{BOUNDS, FanOut, Verb};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -169,8 +173,8 @@ impl Collector for Scrape {
             access_log(encoder, counts)?;
         }
         self.visits.encode(encoder)?;
-        if let Some(key_sets) = &self.key_sets {
-            key_sets.encode(encoder)?;
+        if let Some(stats) = &self.key_sets {
+            key_sets::encode(encoder, stats)?;
         }
         self.tokens.encode(encoder)?;
         if let Some(metrics) = &self.history {
@@ -258,33 +262,4 @@ fn access_log(encoder: &mut DescriptorEncoder<'_>, counts: AccessLogCounts) -> f
             .encode_counter::<NoLabelSet, _, u64>(&count, None)?;
     }
     Ok(())
-}
-
-/// Writes a histogram of latencies.
-pub(crate) fn latency(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    latencies: &Latencies,
-) -> fmt::Result {
-    let buckets: Vec<(f64, u64)> = latencies.buckets().collect();
-    encoder
-        .encode_descriptor(name, help, None, MetricType::Histogram)?
-        .encode_histogram::<NoLabelSet>(
-            latencies.sum().as_secs_f64(),
-            latencies.count(),
-            &buckets,
-            None,
-        )
-}
-
-pub(crate) fn gauge(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    value: f64,
-) -> fmt::Result {
-    encoder
-        .encode_descriptor(name, help, None, MetricType::Gauge)?
-        .encode_gauge(&value)
 }

@@ -18,8 +18,7 @@ use tower::ServiceExt;
 use crate::api::{Api, Shared};
 use crate::backend::Backend;
 use crate::caller::Caller;
-use crate::problem::{PROBLEM_JSON, Problem};
-use crate::routes::{method_not_allowed, not_found};
+use crate::problem::{PROBLEM_JSON, Problem, method_not_allowed, not_found};
 use crate::{body, publish, subscriptions};
 
 /// Relayed requests, run on the threads behind `threads` for as long as `api` lives.

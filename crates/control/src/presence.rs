@@ -8,28 +8,14 @@ pub(crate) mod online;
 pub(crate) mod feed;
 /// Presence of one id.
 pub(crate) mod one;
-/// Ids that hide.
-pub(crate) mod hidden;
 
-use std::sync::Arc;
-
-use ::presence::{Feed, Online};
 use axum::http::StatusCode;
 use graph::Id;
 use replication::Status;
 
-use crate::api::Api;
+use crate::api::{Api, Presence};
 use crate::backend::Backend;
 use crate::problem::{Problem, ProblemType};
-
-/// Presence of a server, as the control API sees it.
-#[derive(Debug, Clone)]
-pub struct Presence {
-    /// Who is online.
-    pub online: Arc<Online>,
-    /// The latest edges.
-    pub feed: Arc<Feed>,
-}
 
 /// Returns the presence of the server.
 fn presence<B: Backend>(api: &Api<B>) -> Result<&Presence, Problem> {

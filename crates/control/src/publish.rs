@@ -17,27 +17,14 @@ use crate::backend::Backend;
 use crate::caller::Caller;
 use crate::cloudevents::{BinaryMode, CloudEvent, STRUCTURED};
 use crate::idempotency::{self, Begun, Fingerprint, Fingerprinting, First, answer};
-use crate::metrics::Verb;
+use crate::metrics::published::Verb;
 use crate::problem::Problem;
 use crate::query::{Query, id_at};
-use crate::receipt::{Receipt, settled, stored, unsettled};
+use crate::receipt::{Receipt, When, settled, stored, unsettled};
 use crate::replicated;
 use crate::replicated::publish::Keyed;
 use crate::shared::piece::Digest;
 use crate::{body, payload};
-
-/// When the answer is given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum When {
-    /// When every worker has had its turn.
-    Full,
-    /// When the event has its place in line.
-    Early,
-}
-
-impl When {
-    const WORDS: [(&'static str, Self); 2] = [("full", Self::Full), ("early", Self::Early)];
-}
 
 /// `POST /v1/publish/{subject}`
 pub(crate) async fn publish<B: Backend>(

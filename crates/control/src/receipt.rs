@@ -10,7 +10,20 @@ use serde::{Serialize, Serializer};
 use tokio::time::timeout;
 
 use crate::limits::RECEIPT_WAIT;
-use crate::publish::When;
+
+/// When the answer is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    /// When every worker has had its turn.
+    Full,
+    /// When the event has its place in line.
+    Early,
+}
+
+impl When {
+    pub(crate) const WORDS: [(&'static str, Self); 2] =
+        [("full", Self::Full), ("early", Self::Early)];
+}
 
 /// A receipt as JSON.
 #[derive(Debug, Serialize)]

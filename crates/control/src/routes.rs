@@ -15,9 +15,9 @@ use crate::api::Shared;
 use crate::authorization::{UNAUTHENTICATED, authenticate, require};
 use crate::backend::Backend;
 use crate::caller::Need::{self, AnyToken, Both, Nothing, Right, RightOverAll};
+use crate::live_tokens::LiveTokens;
 use crate::presence::{feed, one, online};
-use crate::problem::Problem;
-use crate::tokens::LiveTokens;
+use crate::problem::{Problem, method_not_allowed, not_found};
 use crate::tokens::Right::{Admin, Graph, Metrics, Publish, Sessions};
 use crate::{
     backup, batch, bulk, cluster, console, explain, health, history, identity, metrics, publish,
@@ -271,31 +271,4 @@ async fn declare_types(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
-}
-
-/// Answers unknown paths.
-pub(crate) async fn not_found(request: Request) -> Problem {
-    let path = request.uri().path();
-    // `/v1/publish/` names an id, the empty one.
-    if path.starts_with("/v1/") && path[1..].split('/').any(str::is_empty) {
-        return Problem::bad(
-            &format!("path {path:?}"),
-            "a segment is empty; an id must have at least one byte",
-        );
-    }
-    Problem::new(
-        StatusCode::NOT_FOUND,
-        format!(
-            "there is nothing at {path:?}; /openapi.json lists all paths, and /console is a page"
-        ),
-    )
-}
-
-/// Answers methods that the path does not take. The router adds the `Allow` header.
-pub(crate) async fn method_not_allowed(request: Request) -> Problem {
-    let (method, path) = (request.method(), request.uri().path());
-    Problem::new(
-        StatusCode::METHOD_NOT_ALLOWED,
-        format!("{path:?} does not accept {method}; the Allow header lists its methods"),
-    )
 }

@@ -31,8 +31,8 @@ use replication::{Append, Applied, DecodeError};
 use server::Handle;
 
 use crate::backend::{Backend, IdentityError};
-use crate::identity::now;
 use crate::limits::SHARED_FAILURES_MAX;
+use crate::time::now;
 use identities::Identities;
 use keys::{Answer, Claim};
 use piece::{Digest, IdentityPiece, SharedPiece};
@@ -144,7 +144,7 @@ impl SharedSink for SharedState {
         let identity = match shared {
             SharedPiece::Presence(presence) => {
                 if let Some(server) = &self.server {
-                    presence.apply(server, cause_of(&piece));
+                    presence::apply(presence, server, cause_of(&piece));
                 }
                 return Ok(0);
             }

@@ -13,9 +13,10 @@ use super::line;
 use crate::api::Api;
 use crate::caller::Caller;
 use crate::items::{Items, Shape};
+use crate::live_tokens::LiveTokens;
 use crate::stream::Stream;
 use crate::tests::fake::{Fake, Workers};
-use crate::tokens::{LiveTokens, Tokens};
+use crate::tokens::Tokens;
 
 const LINES: u64 = 200_000;
 

@@ -24,7 +24,7 @@ use crate::caller::Caller;
 use crate::limits::{
     ANSWER_CHUNK_BYTES, RECEIPT_WAIT, WINDOW_BYTES_MAX, WINDOW_EVENTS_MAX, WINDOW_TARGETS_MAX,
 };
-use crate::metrics::Counting;
+use crate::metrics::published::Counting;
 use crate::receipt::{Receipt, unsettled};
 use crate::stream::{Failure, Stream, Turn};
 

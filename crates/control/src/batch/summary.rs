@@ -15,7 +15,7 @@ use crate::backend::Backend;
 use crate::caller::Caller;
 use crate::idempotency::{self, First};
 use crate::limits::{WINDOW_BYTES_MAX, WINDOW_EVENTS_MAX, WINDOW_TARGETS_MAX};
-use crate::metrics::Counting;
+use crate::metrics::published::Counting;
 use crate::problem::Problem;
 use crate::receipt::{is_zero, settled, unsettled};
 use crate::stream::{Failures, Stream, Turn};

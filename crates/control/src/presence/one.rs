@@ -6,8 +6,8 @@ use axum::response::{IntoResponse, Response};
 use graph::Id;
 use serde::{Deserialize, Serialize};
 
-use super::{Others, Presence, hidden, nodes_of, presence};
-use crate::api::{Api, Shared};
+use super::{Others, nodes_of, presence};
+use crate::api::{Api, Presence, Shared};
 use crate::backend::Backend;
 use crate::body;
 use crate::caller::Caller;
@@ -15,6 +15,8 @@ use crate::json::sentence;
 use crate::limits::PRESENCE_BODY_BYTES_MAX;
 use crate::problem::Problem;
 use crate::query::Query;
+use crate::shared::piece::IdentityPiece;
+use crate::time::now;
 
 /// Presence of an id.
 #[derive(Serialize)]
@@ -60,7 +62,7 @@ pub(crate) async fn put<B: Backend>(
         let why = format!("{}; send {{\"hidden\":true}}", sentence(&error));
         Problem::bad("body", why)
     })?;
-    hidden::set(&api, &id, asked.hidden).await?;
+    hide(&api, &id, asked.hidden).await?;
     Ok(Json(of(&api, presence, id)).into_response())
 }
 
@@ -80,5 +82,16 @@ fn of<B: Backend>(api: &Api<B>, presence: &Presence, id: Id) -> OfId {
             nodes_of(api, &status, &id, Others::AndThis)
         }),
         id,
+    }
+}
+
+/// Hides an id or shows it again, for good. Returns when it is stored, in a cluster by all nodes.
+async fn hide<B: Backend>(api: &Api<B>, id: &Id, is_hidden: bool) -> Result<(), Problem> {
+    match &api.replicated {
+        None => api.own.hide(&api.backend, id, is_hidden, now()).await,
+        Some(replicated) => {
+            let (id, hidden) = (id.clone(), is_hidden);
+            replicated.share(IdentityPiece::Hide { id, hidden }).await
+        }
     }
 }

@@ -14,10 +14,9 @@ use crate::api::Api;
 use crate::backend::Backend;
 use crate::idempotency::{again, answer, of_another};
 use crate::limits::{FIRST_ANSWER_INTERVAL, FIRST_ANSWER_WAIT};
-use crate::metrics::Verb;
+use crate::metrics::published::Verb;
 use crate::problem::Problem;
-use crate::publish::When;
-use crate::receipt::Receipt;
+use crate::receipt::{Receipt, When};
 use crate::shared::piece::{Digest, KeyPiece};
 
 /// Request with an idempotency key.

@@ -5,11 +5,11 @@ use std::time::Duration;
 use auth::UnixSeconds;
 use auth::bans::BAN_SECONDS_MAX;
 use auth::tickets::Holder;
+use graph::Id;
 
 use super::piece::{Digest, IdentityPiece};
 use super::tables::Known;
 use crate::backend::{Backend, IdentityError};
-use crate::presence::hidden;
 
 /// What a server does with shared state.
 pub(super) trait Identities: Send + Sync {
@@ -83,7 +83,7 @@ impl<B: Backend> Identities for B {
                 }
                 Ok(())
             }
-            IdentityPiece::Hide { id, hidden } => hidden::apply(self, &id, hidden),
+            IdentityPiece::Hide { id, hidden } => hide(self, &id, hidden),
         }
     }
 
@@ -118,7 +118,32 @@ impl<B: Backend> Identities for B {
                 let holder = Holder { node, session };
                 self.ticket_used_elsewhere(hash, &ids, UnixSeconds(issued), holder, now)
             }
-            Known::Hidden { id } => hidden::apply(self, &id, true),
+            Known::Hidden { id } => hide(self, &id, true),
         }
     }
+}
+
+/// Hides an id on this server, or shows it again. Does nothing where presence is not kept. The key
+/// of a hidden id is held, so that it is not given to another id.
+///
+/// # Errors
+///
+/// When there is no room for an id that nobody knew.
+pub(super) fn hide<B: Backend>(backend: &B, id: &Id, is_hidden: bool) -> Result<(), IdentityError> {
+    let Some(online) = backend.online() else {
+        return Ok(());
+    };
+    let graph = backend.router().graph();
+    if is_hidden {
+        // Held for as long as it hides: another id must not hide in its place.
+        let key = graph.hold(id).map_err(|full| IdentityError::full(&full))?;
+        if !online.set_hidden(key, true) {
+            graph.release(key);
+        }
+    } else if let Some(key) = graph.find(id)
+        && online.set_hidden(key, false)
+    {
+        graph.release(key);
+    }
+    Ok(())
 }

@@ -10,10 +10,10 @@ use replication::shared::SharedRows;
 use replication::{DecodeError, Position};
 use tokio::sync::oneshot;
 
+use super::identities::hide;
 use super::piece::IdentityPiece;
 use super::{restore, tables};
 use crate::backend::Backend;
-use crate::presence::hidden;
 use crate::problem::Problem;
 
 /// Stored revocations, bans and hidden ids. Owned by the API.
@@ -70,14 +70,14 @@ impl OwnState {
             let mut rows = self.0.lock();
             rows.advance(now.0);
             // Under the lock: of two requests about an id, the disk gets the one that holds.
-            hidden::apply(backend, id, hidden)?;
+            hide(backend, id, hidden)?;
             let piece = IdentityPiece::Hide {
                 id: id.clone(),
                 hidden,
             };
             if let Err(error) = tables::write(&mut rows, &piece, 0, Position::default()) {
                 // There is no room, so it was not hidden before.
-                hidden::apply(backend, id, false)?;
+                hide(backend, id, false)?;
                 return Err(error.into());
             }
             store(backend, &mut rows)

@@ -13,7 +13,7 @@ use super::fake::Fake;
 use super::fake_log::FakeLog;
 use crate::api::Api;
 use crate::client_events::ClientEvents;
-use crate::metrics::Verb;
+use crate::metrics::published::Verb;
 
 fn event(subject: u32) -> Event {
     Event {

@@ -28,8 +28,9 @@ use tower::ServiceExt;
 
 use crate::api::Api;
 use crate::backend::{Backend, IdentityError};
+use crate::live_tokens::LiveTokens;
 use crate::routes;
-use crate::tokens::{LiveTokens, Tokens};
+use crate::tokens::Tokens;
 
 /// What the workers do with a parcel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

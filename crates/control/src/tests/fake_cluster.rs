@@ -54,7 +54,7 @@ impl std::fmt::Debug for Link {
 /// Makes two nodes.
 pub(crate) fn nodes() -> [Node; 2] {
     let log = Arc::<Mutex<Log>>::default();
-    log.lock().seconds = crate::identity::now().0;
+    log.lock().seconds = crate::time::now().0;
     [0, 1].map(|index| {
         let fake = Fake::with_history(1 << 20);
         let shared = SharedState::of(fake.clone(), &graph::Rows::new()).unwrap();

@@ -15,9 +15,9 @@ use tower::ServiceExt;
 
 use super::fake::{Fake, ask, run, stream};
 use crate::api::Api;
+use crate::api::Presence;
 use crate::body::chunk;
 use crate::limits::{FEEDS_MAX, HIDDEN_IDS_MAX};
-use crate::presence::Presence;
 use crate::routes;
 use crate::tokens::Tokens;
 

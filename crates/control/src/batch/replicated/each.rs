@@ -11,14 +11,13 @@ use crate::api::Shared;
 use crate::backend::Backend;
 use crate::batch::outbox::{Left, Outbox, Room, late, outbox};
 use crate::limits::ANSWER_CHUNK_BYTES;
-use crate::metrics::Counting;
-use crate::publish::When;
-use crate::receipt::Receipt;
+use crate::metrics::published::Counting;
+use crate::receipt::{Receipt, When};
 use crate::replicated::{Replicated, sentence};
 use crate::stream::Failure;
 
 /// Begins to answer a batch.
-pub(in crate::batch) fn answer<B: Backend>(
+pub(crate) fn answer<B: Backend>(
     api: Shared<B>,
     replicated: Replicated,
     request: Request,

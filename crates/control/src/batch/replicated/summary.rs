@@ -11,7 +11,7 @@ use super::{Line, Pipeline, Request, Settled, Step};
 use crate::api::Api;
 use crate::backend::Backend;
 use crate::idempotency::{self, of_another};
-use crate::metrics::Counting;
+use crate::metrics::published::Counting;
 use crate::problem::Problem;
 use crate::receipt::is_zero;
 use crate::replicated::{Replicated, sentence};
@@ -19,7 +19,7 @@ use crate::shared::piece::Digest;
 use crate::stream::Failures;
 
 /// Publishes a batch and sums its receipts.
-pub(in crate::batch) async fn answer<B: Backend>(
+pub(crate) async fn answer<B: Backend>(
     api: &Api<B>,
     replicated: &Replicated,
     request: Request,
