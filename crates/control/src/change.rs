@@ -8,7 +8,6 @@ use replication::{AppendError, Command, CommandResult, Wait};
 use tokio::sync::oneshot;
 
 use crate::api::Api;
-use crate::backend::Backend;
 use crate::problem::{Problem, ProblemType};
 use crate::replicated::{Replicated, append, sentence_of_change};
 
@@ -17,10 +16,7 @@ use crate::replicated::{Replicated, append, sentence_of_change};
 /// # Errors
 ///
 /// When the log of a cluster has not taken them.
-pub(crate) async fn all<B: Backend>(
-    api: &Api<B>,
-    changes: Vec<Change>,
-) -> Result<Answer, AppendError> {
+pub(crate) async fn all(api: &Api, changes: Vec<Change>) -> Result<Answer, AppendError> {
     if let Some(Replicated { log, .. }) = &api.replicated {
         let commands = changes.into_iter().map(Command::Change).collect();
         let applied = append(&**log, commands, Wait::Logged).await?;
@@ -42,7 +38,7 @@ pub(crate) async fn all<B: Backend>(
 }
 
 /// Makes one change and waits until it is durable.
-pub(crate) async fn one<B: Backend>(api: &Api<B>, change: Change) -> Result<Effect, Problem> {
+pub(crate) async fn one(api: &Api, change: Change) -> Result<Effect, Problem> {
     let effects = all(api, vec![change]).await;
     let mut effects =
         effects.map_err(|error| Problem::from(error).saying(sentence_of_change(error)))?;

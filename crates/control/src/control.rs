@@ -17,7 +17,6 @@ use webhook::Webhook;
 
 use crate::api::Api;
 use crate::api::Presence;
-use crate::backend::Backend;
 use crate::client_events::ClientEvents;
 use crate::demo::Demo;
 use crate::error::StartError;
@@ -121,16 +120,10 @@ impl Threads {
 /// # Errors
 ///
 /// When the configuration is not safe or the address cannot be bound.
-pub fn start(config: Config, threads: Threads, server: Handle) -> Result<Control, StartError> {
-    let public = server.clone();
-    begin(config, threads, server, |page| public.open_demo(page))
-}
-
-pub(crate) fn begin<B: Backend>(
+pub fn start(
     config: Config,
     Threads(runtime): Threads,
-    backend: B,
-    open_demo: impl FnOnce(DemoPage),
+    server: Handle,
 ) -> Result<Control, StartError> {
     let is_open = config.tokens.is_empty();
     let socket = Socket::open(config.listen, config.tokens)?;
@@ -145,7 +138,7 @@ pub(crate) fn begin<B: Backend>(
     }
     let tokens = socket.tokens.clone();
     let own = match &config.replicated {
-        None => OwnState::load(&backend, now()).map_err(StartError::Stored)?,
+        None => OwnState::load(&server, now()).map_err(StartError::Stored)?,
         Some(_) => OwnState::default(),
     };
     let api = Api {
@@ -154,14 +147,14 @@ pub(crate) fn begin<B: Backend>(
         replicated: config.replicated,
         webhook: config.webhook,
         presence: config.presence,
-        ..Api::new(backend, tokens, config.event_bytes_max)
+        ..Api::new(server, tokens, config.event_bytes_max)
     };
     if let Some(replicated) = &api.replicated {
         replicated.shared.join_presence(&replicated.log);
     }
     if let Some(replicated) = api.replicated.clone() {
         let announcer = Box::new(move |news| replicated.announce(news));
-        api.backend.announce_tickets_with(announcer);
+        api.server.announce_tickets_with(announcer);
     }
     let api = Arc::new(api);
     for key in &config.restored_keys {
@@ -169,7 +162,7 @@ pub(crate) fn begin<B: Backend>(
     }
     if config.client_publish {
         let events = ClientEvents::new(runtime.handle().clone(), Arc::downgrade(&api));
-        api.backend
+        api.server
             .publish_for_clients(Box::new(events), config.event_bytes_max)
             .map_err(StartError::Threads)?;
     }
@@ -177,7 +170,8 @@ pub(crate) fn begin<B: Backend>(
     if let Some(demo) = config.demo {
         api.tokens.open_demo();
         let handler = page_requests::handler(runtime.handle().clone(), Arc::downgrade(&api));
-        open_demo(DemoPage::new(demo.secret.clone(), socket.address, handler));
+        api.server
+            .open_demo(DemoPage::new(demo.secret.clone(), socket.address, handler));
         within = within.merge(demo::routes(demo));
     }
     let tls = config.tls.as_ref().map(LiveTls::new);

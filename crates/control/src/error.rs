@@ -1,10 +1,13 @@
-//! Reasons why the control API does not start, or does not take new tokens.
+//! Errors: why the control API does not start, or does not take tokens, tickets and bans.
 
 use std::error::Error;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
+use auth::TicketError;
+use auth::bans::BanError;
+use auth::revocations::RevocationError;
 use replication::DecodeError;
 
 /// Reason why the control API did not start. Its `Display` form says what to do.
@@ -111,3 +114,46 @@ impl fmt::Display for TokensError {
 }
 
 impl Error for TokensError {}
+
+/// Reason why a ticket, a revocation, a ban or a hidden id is refused.
+#[derive(Debug)]
+pub(crate) struct IdentityError {
+    pub(crate) sentence: String,
+    /// Whether there are too many. Otherwise the request is invalid.
+    pub(crate) is_full: bool,
+}
+
+impl IdentityError {
+    /// Makes the error that there are too many.
+    pub(crate) fn full(error: &impl fmt::Display) -> Self {
+        Self {
+            sentence: error.to_string(),
+            is_full: true,
+        }
+    }
+
+    fn new<E: PartialEq + fmt::Display>(error: &E, full: &E) -> Self {
+        Self {
+            sentence: error.to_string(),
+            is_full: error == full,
+        }
+    }
+}
+
+impl From<TicketError> for IdentityError {
+    fn from(error: TicketError) -> Self {
+        Self::new(&error, &TicketError::Full)
+    }
+}
+
+impl From<RevocationError> for IdentityError {
+    fn from(error: RevocationError) -> Self {
+        Self::new(&error, &RevocationError::Full)
+    }
+}
+
+impl From<BanError> for IdentityError {
+    fn from(error: BanError) -> Self {
+        Self::new(&error, &BanError::Full)
+    }
+}

@@ -8,7 +8,7 @@
 
 /// Limits of the control API, each with its reason.
 mod limits;
-/// Reasons why the control API does not start.
+/// Errors that several modules return.
 mod error;
 /// The time of day.
 mod time;
@@ -18,8 +18,6 @@ mod control;
 mod listener;
 /// Places of connections: those with authorized requests, and the others.
 mod places;
-/// The interface to the server behind the API.
-mod backend;
 /// State that all handlers share.
 mod api;
 /// The table of routes.

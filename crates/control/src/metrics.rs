@@ -47,8 +47,7 @@ use replication::Status;
 use router::{HistoryMetrics, Recorder};
 use server::{AccessLogCounts, ServerStats};
 
-use crate::api::Shared;
-use crate::backend::Backend;
+use crate::api::{Api, Shared};
 use crate::jwks::JwksStats;
 use crate::live_tokens::TokenCounts;
 use crate::problem::Problem;
@@ -62,42 +61,45 @@ use published::{BOUNDS, FanOut, Verb};
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// `GET /metrics`
-pub(crate) async fn metrics<B: Backend>(
-    State(api): State<Shared<B>>,
+pub(crate) async fn metrics(
+    State(api): State<Shared>,
     fields: HeaderMap,
 ) -> Result<Response, Problem> {
-    let router = api.router();
-    let scrape = Scrape {
-        run: api.run(),
-        online: router.online(),
-        graph: router.graph().counts(),
-        commits: router.graph().commits(),
-        waiting_changes: router.graph().waiting_changes(),
-        stats: api.backend.stats(),
-        verbs: Verb::ALL.map(|verb| (verb, api.published.verb(verb))),
-        pending: api.published.requests_pending(),
-        fan_out: api.published.fan_out(),
-        publish_latency: api.published.latency.read(),
-        visits: api.listening.visits(),
-        key_sets: api.key_sets.stats(),
-        tokens: api.tokens.counts(),
-        history: router.recorder().map(Recorder::metrics),
-        cluster: api.replicated.as_ref().map(|own| own.log.status()),
-        webhook: api.webhook.as_ref().map(|webhook| webhook.stats()),
-        presence: api.backend.online().zip(api.backend.presence_counts()).map(
-            |(online, counts)| PresenceStats {
-                online: online.count(),
-                hidden: online.hidden_count(),
-                counts,
-            },
-        ),
-    };
-    exposition(scrape, &fields)
+    exposition(Scrape::of(&api, api.server.stats()), &fields)
+}
+
+impl Scrape {
+    pub(crate) fn of(api: &Api, stats: ServerStats) -> Self {
+        let router = api.router();
+        Self {
+            run: api.run(),
+            online: router.online(),
+            graph: router.graph().counts(),
+            commits: router.graph().commits(),
+            waiting_changes: router.graph().waiting_changes(),
+            stats,
+            verbs: Verb::ALL.map(|verb| (verb, api.published.verb(verb))),
+            pending: api.published.requests_pending(),
+            fan_out: api.published.fan_out(),
+            publish_latency: api.published.latency.read(),
+            visits: api.listening.visits(),
+            key_sets: api.key_sets.stats(),
+            tokens: api.tokens.counts(),
+            history: router.recorder().map(Recorder::metrics),
+            cluster: api.replicated.as_ref().map(|own| own.log.status()),
+            webhook: api.webhook.as_ref().map(|webhook| webhook.stats()),
+            presence: api.server.presence().map(|presence| PresenceStats {
+                online: presence.online().count(),
+                hidden: presence.online().hidden_count(),
+                counts: presence.counts(),
+            }),
+        }
+    }
 }
 
 /// All metrics at the time of one scrape.
 #[derive(Debug)]
-struct Scrape {
+pub(crate) struct Scrape {
     run: Run,
     online: usize,
     graph: graph::Counts,

@@ -13,7 +13,6 @@ use history::Reach;
 use router::{Event, EventType, Payload, Tally};
 
 use crate::api::{Api, Shared};
-use crate::backend::Backend;
 use crate::caller::Caller;
 use crate::cloudevents::{BinaryMode, CloudEvent, STRUCTURED};
 use crate::idempotency::{self, Begun, Fingerprint, Fingerprinting, First, answer};
@@ -27,18 +26,15 @@ use crate::shared::piece::Digest;
 use crate::{body, payload};
 
 /// `POST /v1/publish/{subject}`
-pub(crate) async fn publish<B: Backend>(
-    State(api): State<Shared<B>>,
+pub(crate) async fn publish(
+    State(api): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
     one(&api, Verb::Publish, request).await
 }
 
 /// `POST /v1/send/{id}`
-pub(crate) async fn send<B: Backend>(
-    State(api): State<Shared<B>>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn send(State(api): State<Shared>, request: Request) -> Result<Response, Problem> {
     one(&api, Verb::Send, request).await
 }
 
@@ -48,20 +44,17 @@ pub(crate) fn is_one_cloud_event(headers: &HeaderMap) -> bool {
 }
 
 /// `POST /v1/publish` with one CloudEvent, which names its subject itself.
-pub(crate) async fn cloud_event<B: Backend>(
-    api: &Api<B>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn cloud_event(api: &Api, request: Request) -> Result<Response, Problem> {
     one_about(api, Verb::Publish, request, None).await
 }
 
-async fn one<B: Backend>(api: &Api<B>, verb: Verb, request: Request) -> Result<Response, Problem> {
+async fn one(api: &Api, verb: Verb, request: Request) -> Result<Response, Problem> {
     let subject = id_at(request.uri(), 2)?;
     one_about(api, verb, request, Some(subject)).await
 }
 
-async fn one_about<B: Backend>(
-    api: &Api<B>,
+async fn one_about(
+    api: &Api,
     verb: Verb,
     request: Request,
     subject: Option<Id>,
@@ -162,8 +155,8 @@ pub(crate) fn is_stored(query: &Query<'_>) -> Result<bool, Problem> {
 }
 
 /// `POST /relay/v1/publish/{subject}?data=…`: a page's event is a text in the query.
-pub(crate) async fn relayed<B: Backend>(
-    State(api): State<Shared<B>>,
+pub(crate) async fn relayed(
+    State(api): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
     let uri = request.uri();
@@ -199,8 +192,8 @@ fn event_type(query: &Query<'_>) -> Result<Option<EventType>, Problem> {
     event_type.map_err(|error| Problem::bad("query parameter \"type\"", error))
 }
 
-async fn deliver<B: Backend>(
-    api: &Api<B>,
+async fn deliver(
+    api: &Api,
     verb: Verb,
     event: Event,
     keeps: bool,

@@ -89,6 +89,7 @@ fn what_a_line_costs() {
         for online in [false, true] {
             let fake = Fake::new();
             fake.workers(Workers::Count);
+            fake.act_on_a_thread();
             if online {
                 for n in 0..LINES as u32 {
                     fake.login(&n.to_string(), 0, n);
@@ -100,11 +101,11 @@ fn what_a_line_costs() {
             measured(&format!("{name}, {state}: find, parse, publish"), || {
                 each_line(pieces, |item| {
                     let event = line::event(item, 65_536).unwrap();
-                    black_box(fake.router.publish(event, &tally));
+                    black_box(fake.router().publish(event, &tally));
                 })
             });
             let api = Arc::new(Api::new(
-                fake,
+                fake.handle.clone(),
                 LiveTokens::new(Tokens::default(), true),
                 65_536,
             ));

@@ -25,7 +25,7 @@ pub struct SimControl {
     service: ConnectionService,
     places: Arc<Places>,
     counts: Arc<ListenerMetrics>,
-    api: Arc<Api<Handle>>,
+    api: Arc<Api>,
 }
 
 impl fmt::Debug for SimControl {

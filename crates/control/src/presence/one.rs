@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{Others, nodes_of, presence};
 use crate::api::{Api, Presence, Shared};
-use crate::backend::Backend;
 use crate::body;
 use crate::caller::Caller;
 use crate::json::sentence;
@@ -16,7 +15,6 @@ use crate::limits::PRESENCE_BODY_BYTES_MAX;
 use crate::problem::Problem;
 use crate::query::Query;
 use crate::shared::piece::IdentityPiece;
-use crate::time::now;
 
 /// Presence of an id.
 #[derive(Serialize)]
@@ -38,10 +36,7 @@ struct Asked {
 }
 
 /// `GET /v1/presence/{id}`
-pub(crate) async fn get<B: Backend>(
-    State(api): State<Shared<B>>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn get(State(api): State<Shared>, request: Request) -> Result<Response, Problem> {
     let id = Caller::id_of(&request)?;
     Query::parse(request.uri(), &[])?;
     let presence = presence(&api)?;
@@ -49,10 +44,7 @@ pub(crate) async fn get<B: Backend>(
 }
 
 /// `PUT /v1/presence/{id}`
-pub(crate) async fn put<B: Backend>(
-    State(api): State<Shared<B>>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn put(State(api): State<Shared>, request: Request) -> Result<Response, Problem> {
     let id = Caller::id_of(&request)?;
     Query::parse(request.uri(), &[])?;
     let presence = presence(&api)?;
@@ -62,17 +54,21 @@ pub(crate) async fn put<B: Backend>(
         let why = format!("{}; send {{\"hidden\":true}}", sentence(&error));
         Problem::bad("body", why)
     })?;
-    hide(&api, &id, asked.hidden).await?;
+    api.share(IdentityPiece::Hide {
+        id: id.clone(),
+        hidden: asked.hidden,
+    })
+    .await?;
     Ok(Json(of(&api, presence, id)).into_response())
 }
 
 /// Returns the presence of an id; `None` where it is not kept.
-pub(crate) fn known<B: Backend>(api: &Api<B>, id: &Id) -> Option<OfId> {
+pub(crate) fn known(api: &Api, id: &Id) -> Option<OfId> {
     let presence = api.presence.as_ref()?;
     Some(of(api, presence, id.clone()))
 }
 
-fn of<B: Backend>(api: &Api<B>, presence: &Presence, id: Id) -> OfId {
+fn of(api: &Api, presence: &Presence, id: Id) -> OfId {
     let key = api.router().graph().find(&id);
     OfId {
         online: key.is_some_and(|key| presence.online.is_online(key)),
@@ -82,16 +78,5 @@ fn of<B: Backend>(api: &Api<B>, presence: &Presence, id: Id) -> OfId {
             nodes_of(api, &status, &id, Others::AndThis)
         }),
         id,
-    }
-}
-
-/// Hides an id or shows it again, for good. Returns when it is stored, in a cluster by all nodes.
-async fn hide<B: Backend>(api: &Api<B>, id: &Id, is_hidden: bool) -> Result<(), Problem> {
-    match &api.replicated {
-        None => api.own.hide(&api.backend, id, is_hidden, now()).await,
-        Some(replicated) => {
-            let (id, hidden) = (id.clone(), is_hidden);
-            replicated.share(IdentityPiece::Hide { id, hidden }).await
-        }
     }
 }
