@@ -27,17 +27,20 @@ use reactor::Snapshot;
 use serde::Serialize;
 
 use crate::caller::Need::{Nothing, Right};
-use crate::control::{self, Control, Listen, Socket, StartError, Threads};
+use crate::control::{self, Control, Listen, Socket, Threads};
+use crate::error::StartError;
 use crate::health;
 use crate::limits::ADMIN_HEAD_TIMEOUT;
 use crate::listener::Entry;
-use crate::metrics::{ListenerCounts, ListenerMetrics, exposition, snapshot};
-use crate::problem::Problem;
+use crate::live_tokens::{LiveTokens, TokenCounts};
+use crate::metrics::listener::{ListenerCounts, ListenerMetrics};
+use crate::metrics::{exposition, snapshot};
+use crate::problem::{Problem, method_not_allowed};
 use crate::query::Query;
-use crate::routes::{Route, method_not_allowed, require_authorization, with_needs};
+use crate::routes::{Route, require_authorization, with_needs};
 use crate::run::Run;
 use crate::stats::Metrics;
-use crate::tokens::{self, LiveTokens, TokenCounts, Tokens};
+use crate::tokens::{self, Tokens};
 pub use source::{AdminSource, BackendReport, Backends};
 
 /// Configuration of admin endpoints.

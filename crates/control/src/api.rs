@@ -5,24 +5,29 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use ::presence::{Feed, Online};
 use router::Router;
+use server::{Handle, Post};
 use tokio::sync::Semaphore;
 use webhook::Webhook;
 
-use crate::backend::Backend;
 use crate::idempotency::Keys;
 use crate::jwks::JwksMetrics;
 use crate::limits::{FEEDS_MAX, RELAYED_MAX};
-use crate::metrics::{ListenerMetrics, Published};
-use crate::presence::Presence;
+use crate::live_tokens::LiveTokens;
+use crate::metrics::listener::ListenerMetrics;
+use crate::metrics::published::Published;
+use crate::problem::Problem;
 use crate::replicated::Replicated;
 use crate::run::Run;
 use crate::shared::own::OwnState;
-use crate::tokens::LiveTokens;
+use crate::shared::piece::IdentityPiece;
+use crate::time::now;
 
 /// The state of the control API.
-pub(crate) struct Api<B> {
-    pub(crate) backend: B,
+pub(crate) struct Api {
+    /// The server behind the API.
+    pub(crate) server: Handle,
     /// The tokens of which a request needs one, if there are any.
     pub(crate) tokens: LiveTokens,
     pub(crate) event_bytes_max: usize,
@@ -46,13 +51,22 @@ pub(crate) struct Api<B> {
     pub(crate) relayed: Arc<Semaphore>,
 }
 
-/// The state in the form that handlers take.
-pub(crate) type Shared<B> = Arc<Api<B>>;
+/// Presence of a server, as the control API sees it.
+#[derive(Debug, Clone)]
+pub struct Presence {
+    /// Who is online.
+    pub online: Arc<Online>,
+    /// The latest edges.
+    pub feed: Arc<Feed>,
+}
 
-impl<B: Backend> Api<B> {
-    pub(crate) fn new(backend: B, tokens: LiveTokens, event_bytes_max: usize) -> Self {
+/// The state in the form that handlers take.
+pub(crate) type Shared = Arc<Api>;
+
+impl Api {
+    pub(crate) fn new(server: Handle, tokens: LiveTokens, event_bytes_max: usize) -> Self {
         Self {
-            backend,
+            server,
             tokens,
             event_bytes_max,
             started: Instant::now(),
@@ -71,11 +85,20 @@ impl<B: Backend> Api<B> {
 
     /// Returns what the server says of its run.
     pub(crate) fn run(&self) -> Run {
-        let draining = self.backend.is_draining();
+        let draining = self.server.is_draining();
         Run::new("serve", self.router().epoch(), self.started, draining)
     }
 
-    pub(crate) fn router(&self) -> &Router<B::Mailboxes> {
-        self.backend.router()
+    pub(crate) fn router(&self) -> &Router<Post> {
+        self.server.router()
+    }
+
+    /// Lets this server, or all nodes of its cluster, remember what a piece says of an identity.
+    /// Returns when it has taken effect and is stored.
+    pub(crate) async fn share(&self, piece: IdentityPiece) -> Result<(), Problem> {
+        match &self.replicated {
+            None => self.own.share(&self.server, &piece, now()).await,
+            Some(replicated) => replicated.share(piece).await,
+        }
     }
 }

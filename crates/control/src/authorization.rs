@@ -20,9 +20,10 @@ use wire::host::{Host, is_forwarding_field};
 
 use crate::caller::{Caller, Need};
 use crate::limits::AUTHORIZED_MAX;
-use crate::listener::Place;
+use crate::live_tokens::{Denial, LiveTokens};
+use crate::places::Place;
 use crate::problem::Problem;
-use crate::tokens::{Denial, LiveTokens, Token};
+use crate::tokens::Token;
 
 /// Paths that need no authorization: health checks, for probes that have no token.
 pub(crate) const UNAUTHENTICATED: &[&str] = &["/healthz", "/livez", "/readyz"];

@@ -21,14 +21,13 @@ use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
 use crate::api::Shared;
-use crate::backend::Backend;
 use crate::limits::{COPY_PIECE_BYTES, COPY_PIECES_MAX};
 use crate::problem::{Problem, ProblemType};
 use crate::query::Query;
 
 /// `GET /v1/graph/backup`
-pub(crate) async fn backup<B: Backend>(
-    State(api): State<Shared<B>>,
+pub(crate) async fn backup(
+    State(api): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
     Query::parse(request.uri(), &[])?;
@@ -58,8 +57,8 @@ pub(crate) async fn backup<B: Backend>(
 pub const ERLANG_IDS: Sidecar = Sidecar::named("erlang-ids");
 
 /// `GET /v1/graph/backup/erlang-ids`
-pub(crate) async fn erlang_ids<B: Backend>(
-    State(api): State<Shared<B>>,
+pub(crate) async fn erlang_ids(
+    State(api): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
     Query::parse(request.uri(), &[])?;

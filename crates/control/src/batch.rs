@@ -21,7 +21,6 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 
 use crate::api::Shared;
-use crate::backend::Backend;
 use crate::body::prompt_chunk;
 use crate::caller::Caller;
 use crate::idempotency::{self, Begun, Fingerprint, Fingerprinting, again, of_another};
@@ -40,8 +39,8 @@ enum Receipts {
 }
 
 /// `POST /v1/publish`
-pub(crate) async fn publish<B: Backend>(
-    State(api): State<Shared<B>>,
+pub(crate) async fn publish(
+    State(api): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
     if publish::is_one_cloud_event(request.headers()) {

@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use tokio::task::yield_now;
 
 use crate::api::{Api, Shared};
-use crate::backend::Backend;
 use crate::caller::Caller;
 use crate::change;
 use crate::items::{Fault, Item, Shape};
@@ -22,6 +21,7 @@ use crate::json::object;
 use crate::limits::{EDGE_LINE_BYTES_MAX, EDGES_TOGETHER_MAX};
 use crate::problem::Problem;
 use crate::query::Query;
+use crate::replicated::sentence_of_change;
 use crate::stream::{Failures, Stream, announced};
 
 #[derive(Serialize)]
@@ -41,10 +41,7 @@ struct Removed {
 }
 
 /// `POST /v1/subscriptions`
-pub(crate) async fn add<B: Backend>(
-    State(api): State<Shared<B>>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn add(State(api): State<Shared>, request: Request) -> Result<Response, Problem> {
     let Changes {
         changed: added,
         unchanged,
@@ -60,8 +57,8 @@ pub(crate) async fn add<B: Backend>(
 }
 
 /// `POST /v1/subscriptions/remove`
-pub(crate) async fn remove<B: Backend>(
-    State(api): State<Shared<B>>,
+pub(crate) async fn remove(
+    State(api): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
     let Changes {
@@ -102,11 +99,7 @@ struct Changes {
     lines: Vec<u64>,
 }
 
-async fn make_all<B: Backend>(
-    api: &Api<B>,
-    request: Request,
-    asked: Asked,
-) -> Result<Changes, Problem> {
+async fn make_all(api: &Api, request: Request, asked: Asked) -> Result<Changes, Problem> {
     let caller = Caller::of(&request);
     let (head, body) = request.into_parts();
     Query::parse(&head.uri, &[])?;
@@ -166,7 +159,7 @@ impl Changes {
 
     /// Makes the changes that wait. When the disk fails, the request ends: the lines after would
     /// fail alike, and the client has to know where to go on.
-    async fn make<B: Backend>(&mut self, api: &Api<B>) -> Result<(), Problem> {
+    async fn make(&mut self, api: &Api) -> Result<(), Problem> {
         if self.waiting.is_empty() {
             return Ok(());
         }
@@ -175,7 +168,7 @@ impl Changes {
             Ok(answer) => answer,
             Err(error) => {
                 let before = lines.first().map_or(0, |first| first - 1);
-                let detail = self.broken_off(before, change::sentence(error));
+                let detail = self.broken_off(before, sentence_of_change(error));
                 return Err(Problem::from(error).saying(detail));
             }
         };

@@ -8,19 +8,15 @@ use replication::{AppendError, Command, CommandResult, Wait};
 use tokio::sync::oneshot;
 
 use crate::api::Api;
-use crate::backend::Backend;
 use crate::problem::{Problem, ProblemType};
-use crate::replicated::{Replicated, append};
+use crate::replicated::{Replicated, append, sentence_of_change};
 
 /// Makes `changes`, in their order, and waits until they are durable.
 ///
 /// # Errors
 ///
 /// When the log of a cluster has not taken them.
-pub(crate) async fn all<B: Backend>(
-    api: &Api<B>,
-    changes: Vec<Change>,
-) -> Result<Answer, AppendError> {
+pub(crate) async fn all(api: &Api, changes: Vec<Change>) -> Result<Answer, AppendError> {
     if let Some(Replicated { log, .. }) = &api.replicated {
         let commands = changes.into_iter().map(Command::Change).collect();
         let applied = append(&**log, commands, Wait::Logged).await?;
@@ -42,20 +38,11 @@ pub(crate) async fn all<B: Backend>(
 }
 
 /// Makes one change and waits until it is durable.
-pub(crate) async fn one<B: Backend>(api: &Api<B>, change: Change) -> Result<Effect, Problem> {
+pub(crate) async fn one(api: &Api, change: Change) -> Result<Effect, Problem> {
     let effects = all(api, vec![change]).await;
-    let mut effects = effects.map_err(|error| Problem::from(error).saying(sentence(error)))?;
+    let mut effects =
+        effects.map_err(|error| Problem::from(error).saying(sentence_of_change(error)))?;
     Ok(effects.pop().unwrap_or(Err(GraphError::Ended))?)
-}
-
-/// Returns the error text for changes that the log has not accepted.
-pub(crate) fn sentence(error: AppendError) -> String {
-    match error {
-        AppendError::Unknown => "the log of the cluster did not confirm this in time; it may \
-             still take effect, and does no harm if it is sent again"
-            .to_owned(),
-        _ => error.to_string(),
-    }
 }
 
 impl From<GraphError> for Problem {

@@ -13,27 +13,26 @@ use server::{EventPublisher, PublishDone, PublishError};
 use tokio::runtime::Handle;
 
 use crate::api::Api;
-use crate::backend::Backend;
 use crate::limits::CLIENT_RECIPIENTS_MAX;
-use crate::metrics::Verb;
+use crate::metrics::published::Verb;
 use crate::receipt::settled;
 use crate::replicated::{Replicated, append, command};
 
 /// Publisher of the events of clients. Lives as long as the server.
-pub(crate) struct ClientEvents<B> {
+pub(crate) struct ClientEvents {
     /// The threads that tell the time.
     threads: Handle,
-    api: Weak<Api<B>>,
+    api: Weak<Api>,
 }
 
-impl<B> ClientEvents<B> {
+impl ClientEvents {
     /// Makes the publisher of an API, which waits for receipts with the timer of `threads`.
-    pub(crate) const fn new(threads: Handle, api: Weak<Api<B>>) -> Self {
+    pub(crate) const fn new(threads: Handle, api: Weak<Api>) -> Self {
         Self { threads, api }
     }
 }
 
-impl<B: Backend> EventPublisher for ClientEvents<B> {
+impl EventPublisher for ClientEvents {
     fn publish(&self, events: Vec<Event>, done: PublishDone) {
         let Some(api) = self.api.upgrade() else {
             return done(Err(PublishError::Unavailable));
@@ -46,9 +45,9 @@ impl<B: Backend> EventPublisher for ClientEvents<B> {
 }
 
 /// Publishes events through the log of a cluster and returns their positions.
-fn append_all<B: Backend>(
+fn append_all(
     threads: &Handle,
-    api: &Api<B>,
+    api: &Api,
     log: &dyn Append,
     events: &[Event],
 ) -> Result<Vec<u64>, PublishError> {
@@ -78,11 +77,7 @@ fn append_all<B: Backend>(
 }
 
 /// Publishes events through the router and returns their positions.
-fn publish<B: Backend>(
-    threads: &Handle,
-    api: &Api<B>,
-    events: Vec<Event>,
-) -> Result<Vec<u64>, PublishError> {
+fn publish(threads: &Handle, api: &Api, events: Vec<Event>) -> Result<Vec<u64>, PublishError> {
     let _pending = api.published.pending();
     let mut positions = Vec::with_capacity(events.len());
     let mut batch = Batch::default();

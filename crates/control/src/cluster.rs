@@ -13,7 +13,6 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 
 use crate::api::{Api, Shared};
-use crate::backend::Backend;
 use crate::problem::{Problem, ProblemType};
 use crate::query::Query;
 use crate::replicated::Replicated;
@@ -107,8 +106,8 @@ struct Draining {
 }
 
 /// `GET /v1/cluster`
-pub(crate) async fn cluster<B: Backend>(
-    State(api): State<Shared<B>>,
+pub(crate) async fn cluster(
+    State(api): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
     Query::parse(request.uri(), &[])?;
@@ -117,17 +116,17 @@ pub(crate) async fn cluster<B: Backend>(
 }
 
 /// Returns this node and its cluster, if it has one.
-pub(crate) fn of<B: Backend>(api: &Api<B>) -> Option<Cluster> {
+pub(crate) fn of(api: &Api) -> Option<Cluster> {
     let mut status = api.replicated.as_ref()?.log.status();
-    if api.backend.is_draining() && status.not_ready.is_none() {
+    if api.server.is_draining() && status.not_ready.is_none() {
         status.not_ready = Some("this node is draining".into());
     }
     Some(status.into())
 }
 
 /// `POST /v1/cluster/nodes/{node}/drain`
-pub(crate) async fn drain<B: Backend>(
-    State(api): State<Shared<B>>,
+pub(crate) async fn drain(
+    State(api): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
     Query::parse(request.uri(), &[])?;
@@ -158,7 +157,7 @@ pub(crate) async fn drain<B: Backend>(
     Ok((StatusCode::ACCEPTED, Json(draining)).into_response())
 }
 
-fn replicated<B>(api: &Api<B>) -> Result<&Replicated, Problem> {
+fn replicated(api: &Api) -> Result<&Replicated, Problem> {
     api.replicated.as_ref().ok_or_else(|| {
         let detail = "this server is not a node of a cluster; start it with --cluster";
         Problem::new(StatusCode::NOT_FOUND, detail).of_type(ProblemType::NoCluster)

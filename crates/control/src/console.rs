@@ -16,7 +16,7 @@ use axum::routing::get;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::routes::method_not_allowed;
+use crate::problem::method_not_allowed;
 
 /// Where the page is.
 const PATH: &str = "/console";

@@ -2,15 +2,12 @@
 //!
 //! Owns the async runtime. Must never be called from a thread of that runtime.
 
-use std::error::Error;
-use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use replication::DecodeError;
 use server::{DemoPage, Handle};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -19,18 +16,19 @@ use tokio::time::timeout;
 use webhook::Webhook;
 
 use crate::api::Api;
-use crate::backend::Backend;
+use crate::api::Presence;
 use crate::client_events::ClientEvents;
 use crate::demo::Demo;
+use crate::error::StartError;
 use crate::idempotency::RestoredKey;
-use crate::identity::now;
 use crate::jwks::JwksMetrics;
 use crate::limits::{STOP_WAIT, THREADS};
 use crate::listener::{Entry, Listener, LiveTls};
-use crate::presence::Presence;
+use crate::live_tokens::LiveTokens;
 use crate::replicated::Replicated;
 use crate::shared::own::OwnState;
-use crate::tokens::{LiveTokens, Tokens, TokensError};
+use crate::time::now;
+use crate::tokens::Tokens;
 use crate::{demo, page_requests, routes};
 
 /// Listener of the control API.
@@ -122,16 +120,10 @@ impl Threads {
 /// # Errors
 ///
 /// When the configuration is not safe or the address cannot be bound.
-pub fn start(config: Config, threads: Threads, server: Handle) -> Result<Control, StartError> {
-    let public = server.clone();
-    begin(config, threads, server, |page| public.open_demo(page))
-}
-
-pub(crate) fn begin<B: Backend>(
+pub fn start(
     config: Config,
     Threads(runtime): Threads,
-    backend: B,
-    open_demo: impl FnOnce(DemoPage),
+    server: Handle,
 ) -> Result<Control, StartError> {
     let is_open = config.tokens.is_empty();
     let socket = Socket::open(config.listen, config.tokens)?;
@@ -146,7 +138,7 @@ pub(crate) fn begin<B: Backend>(
     }
     let tokens = socket.tokens.clone();
     let own = match &config.replicated {
-        None => OwnState::load(&backend, now()).map_err(StartError::Stored)?,
+        None => OwnState::load(&server, now()).map_err(StartError::Stored)?,
         Some(_) => OwnState::default(),
     };
     let api = Api {
@@ -155,14 +147,14 @@ pub(crate) fn begin<B: Backend>(
         replicated: config.replicated,
         webhook: config.webhook,
         presence: config.presence,
-        ..Api::new(backend, tokens, config.event_bytes_max)
+        ..Api::new(server, tokens, config.event_bytes_max)
     };
     if let Some(replicated) = &api.replicated {
         replicated.shared.join_presence(&replicated.log);
     }
     if let Some(replicated) = api.replicated.clone() {
         let announcer = Box::new(move |news| replicated.announce(news));
-        api.backend.announce_tickets_with(announcer);
+        api.server.announce_tickets_with(announcer);
     }
     let api = Arc::new(api);
     for key in &config.restored_keys {
@@ -170,7 +162,7 @@ pub(crate) fn begin<B: Backend>(
     }
     if config.client_publish {
         let events = ClientEvents::new(runtime.handle().clone(), Arc::downgrade(&api));
-        api.backend
+        api.server
             .publish_for_clients(Box::new(events), config.event_bytes_max)
             .map_err(StartError::Threads)?;
     }
@@ -178,7 +170,8 @@ pub(crate) fn begin<B: Backend>(
     if let Some(demo) = config.demo {
         api.tokens.open_demo();
         let handler = page_requests::handler(runtime.handle().clone(), Arc::downgrade(&api));
-        open_demo(DemoPage::new(demo.secret.clone(), socket.address, handler));
+        api.server
+            .open_demo(DemoPage::new(demo.secret.clone(), socket.address, handler));
         within = within.merge(demo::routes(demo));
     }
     let tls = config.tls.as_ref().map(LiveTls::new);
@@ -355,88 +348,6 @@ impl Drop for Control {
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
             running.runtime.shutdown_background();
-        }
-    }
-}
-
-/// Reason why the control API did not start. Its `Display` form says what to do.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum StartError {
-    /// The address cannot be bound.
-    Bind {
-        /// The configured address.
-        address: SocketAddr,
-        /// The error of the system.
-        error: io::Error,
-    },
-    /// The listener cannot be used.
-    Listener(io::Error),
-    /// The threads cannot be started.
-    Threads(io::Error),
-    /// Other machines can reach the address, and there is no token.
-    TokenMissing {
-        /// The address.
-        address: SocketAddr,
-    },
-    /// A token is invalid.
-    Tokens(TokensError),
-    /// A reload would leave no token where one is needed.
-    TokensRemoved,
-    /// The demo page is configured where other machines could use it.
-    DemoNotPrivate,
-    /// Revocations, bans and hidden ids that are stored with the graph cannot be read.
-    Stored(DecodeError),
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bind { address, error } => write!(
-                f,
-                "the control listener cannot bind {address}: {error}; choose another address, or \
-                 stop the program that listens on it"
-            ),
-            Self::Listener(error) => write!(
-                f,
-                "the control listener cannot be used: {error}; it must be a bound, listening TCP \
-                 socket"
-            ),
-            Self::Threads(error) => write!(
-                f,
-                "the threads of the control API cannot be started: {error}; raise the limits on \
-                 processes and open files"
-            ),
-            Self::TokenMissing { address } => write!(
-                f,
-                "the control listener on {address} can be reached from other machines and has no \
-                 token; set one with --control-token-file or --control-tokens, or listen on \
-                 127.0.0.1"
-            ),
-            Self::Tokens(error) => error.fmt(f),
-            Self::TokensRemoved => f.write_str(
-                "the control listener can be reached from other machines and would have no token; \
-                 the tokens in force stay; set one with --control-token-file or --control-tokens",
-            ),
-            Self::DemoNotPrivate => f.write_str(
-                "the page can publish only if the control listener is on loopback and has no \
-                 token; remove --demo, or listen on 127.0.0.1 without a token",
-            ),
-            Self::Stored(error) => write!(
-                f,
-                "the revocations, bans and hidden ids that are stored with the graph cannot be \
-                 read: {error}; use the version that wrote them, or a newer one"
-            ),
-        }
-    }
-}
-
-impl Error for StartError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Bind { error, .. } | Self::Listener(error) | Self::Threads(error) => Some(error),
-            Self::Tokens(error) => Some(error),
-            _ => None,
         }
     }
 }

@@ -15,14 +15,13 @@ use serde::Serialize;
 use server::SessionReport;
 
 use crate::api::{Api, Shared};
-use crate::backend::Backend;
 use crate::caller::Caller;
-use crate::identity;
 use crate::limits::EXPLAINED_MAX;
 use crate::presence::{Others, nodes_of};
 use crate::problem::Problem;
 use crate::query::Query;
 use crate::sessions::{gather, late};
+use crate::time::now;
 use verdict::{Facts, NodeFacts, Reason, SessionFacts, Verdict};
 
 /// The answer.
@@ -68,8 +67,8 @@ struct LastGap {
 }
 
 /// `GET /v1/explain`
-pub(crate) async fn explain<B: Backend>(
-    State(api): State<Shared<B>>,
+pub(crate) async fn explain(
+    State(api): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
     let caller = Caller::of(&request);
@@ -80,7 +79,7 @@ pub(crate) async fn explain<B: Backend>(
     let mut asked = api.router().sessions(&subscriber);
     let total = asked.len();
     asked.truncate(EXPLAINED_MAX);
-    let gathered = gather(|report| api.backend.inspect(&asked, report)).await;
+    let gathered = gather(|report| api.server.inspect(&asked, report)).await;
     let reports = gathered.map_err(|reports: Vec<SessionReport>| {
         late(format_args!(
             "the workers have reported {} of {} sessions",
@@ -116,18 +115,18 @@ fn id_of(query: &Query<'_>, name: &str) -> Result<Id, Problem> {
 }
 
 /// Returns what this node knows at this time.
-fn facts<B: Backend>(
-    api: &Api<B>,
+fn facts(
+    api: &Api,
     subject: &Id,
     subscriber: &Id,
     total: usize,
     reports: &[SessionReport],
 ) -> Facts {
     let router = api.router();
-    let now = identity::now();
-    let slow = api.backend.stats().slow;
+    let now = now();
+    let slow = api.server.stats().slow;
     let closed_slow = slow.iter().find(|(id, _)| id == subscriber);
-    let online = api.backend.online();
+    let online = api.server.presence().map(|presence| presence.online());
     Facts {
         subject: subject.clone(),
         subscriber: subscriber.clone(),
@@ -142,12 +141,16 @@ fn facts<B: Backend>(
                 last_gap: report.last_gap,
             })
             .collect(),
-        standing: api.backend.standing(subscriber, now),
+        standing: api.server.standing(subscriber, now),
         closed_slow: closed_slow.map_or(0, |(_, count)| *count),
         has_history: router.recorder().is_some(),
         now,
-        is_draining: api.backend.is_draining(),
-        hidden: hidden(online.as_deref(), router.graph(), [subscriber, subject]),
+        is_draining: api.server.is_draining(),
+        hidden: hidden(
+            online.map(AsRef::as_ref),
+            router.graph(),
+            [subscriber, subject],
+        ),
         node: api.replicated.as_ref().map(|replicated| {
             let status = replicated.log.status();
             let is_known = online.is_some_and(|online| online.is_settled());

@@ -7,7 +7,6 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 
 use crate::api::Shared;
-use crate::backend::Backend;
 use crate::problem::{Problem, ProblemType};
 
 /// The description of the API, in the OpenAPI format.
@@ -21,17 +20,17 @@ pub(crate) async fn healthz() -> Response {
 }
 
 /// `GET /readyz`: new clients and publishers are welcome.
-pub(crate) async fn readyz<B: Backend>(State(api): State<Shared<B>>) -> Result<Response, Problem> {
+pub(crate) async fn readyz(State(api): State<Shared>) -> Result<Response, Problem> {
     let replicated = api.replicated.as_ref();
     if let Some(why) = replicated.and_then(|replicated| replicated.log.status().not_ready) {
         return Err(Problem::unavailable(String::from(why)).of_type(ProblemType::NotReady));
     }
     // The node may have caught up with the log a moment ago.
-    if api.backend.is_paused() {
+    if api.server.is_paused() {
         let why = "this node takes no clients yet; try again in a moment";
         return Err(Problem::unavailable(why).of_type(ProblemType::NotReady));
     }
-    ready(api.backend.is_draining())
+    ready(api.server.is_draining())
 }
 
 /// Returns whether new clients are welcome, as far as this process alone is concerned.

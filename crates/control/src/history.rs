@@ -15,7 +15,6 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::api::Shared;
-use crate::backend::Backend;
 use crate::caller::Caller;
 use crate::limits::{HISTORY_PAGE_BYTES_MAX, HISTORY_PAGE_DEFAULT, HISTORY_PAGE_MAX};
 use crate::problem::{Problem, ProblemType};
@@ -27,8 +26,8 @@ struct Head {
 }
 
 /// `GET /v1/cursor`: where a client begins that loads its state now and connects then.
-pub(crate) async fn cursor<B: Backend>(
-    State(api): State<Shared<B>>,
+pub(crate) async fn cursor(
+    State(api): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
     Query::parse(request.uri(), &[])?;
@@ -76,8 +75,8 @@ enum Data {
 }
 
 /// `GET /v1/history/{subject}`
-pub(crate) async fn of_subject<B: Backend>(
-    State(api): State<Shared<B>>,
+pub(crate) async fn of_subject(
+    State(api): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
     let subject = id_at(request.uri(), 2)?;

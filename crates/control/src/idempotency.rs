@@ -14,7 +14,8 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use history::History;
 use parking_lot::Mutex;
-use router::{Accepted, Counts, Mailboxes, Recorder, Router};
+use router::{Accepted, Counts, Recorder, Router};
+use server::Post;
 
 use crate::caller::Caller;
 use crate::limits::{IDEMPOTENCY_KEY_BYTES_MAX, IDEMPOTENCY_KEYS_MAX};
@@ -97,7 +98,7 @@ pub(crate) struct First {
 impl Keys {
     /// Adds the key of a request that was published before a restart, from the note that was stored
     /// beside its events. The latest note of a key counts. To be called in the order of the notes.
-    pub(crate) fn restore<M: Mailboxes>(&self, router: &Router<M>, restored: &RestoredKey) {
+    pub(crate) fn restore(&self, router: &Router<Post>, restored: &RestoredKey) {
         let Some((request, name)) = parse_note(&restored.note) else {
             return;
         };
@@ -123,11 +124,11 @@ impl Keys {
     }
 
     /// Begins a request; `None` if it has no key.
-    pub(crate) fn begin<M: Mailboxes>(
+    pub(crate) fn begin(
         self: &Arc<Self>,
         headers: &HeaderMap,
         caller: &Caller,
-        router: &Router<M>,
+        router: &Router<Post>,
     ) -> Result<Option<Begun>, Problem> {
         let Some((name, recorder)) = name(headers, caller, router)? else {
             return Ok(None);
@@ -273,10 +274,10 @@ pub(crate) fn again(status: StatusCode, body: Bytes) -> Response {
 }
 
 /// Returns the name of a request's key, and the history that it needs; `None` if it has no key.
-fn name<'a, M: Mailboxes>(
+fn name<'a>(
     headers: &HeaderMap,
     caller: &Caller,
-    router: &'a Router<M>,
+    router: &'a Router<Post>,
 ) -> Result<Option<(Name, &'a Recorder)>, Problem> {
     let Some(key) = key(headers)? else {
         return Ok(None);
@@ -293,10 +294,10 @@ fn name<'a, M: Mailboxes>(
 }
 
 /// Returns the name of a request's key for all nodes; `None` if it has no key.
-pub(crate) fn shared_name<M: Mailboxes>(
+pub(crate) fn shared_name(
     headers: &HeaderMap,
     caller: &Caller,
-    router: &Router<M>,
+    router: &Router<Post>,
 ) -> Result<Option<[u8; 32]>, Problem> {
     let name = name(headers, caller, router)?;
     Ok(name.map(|(name, _)| {

@@ -3,9 +3,8 @@
 //! Owns the syntax of these requests and of times in them. Their meaning belongs to the server.
 //! Must never log a ticket.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use auth::UnixSeconds;
 use auth::bans::{BAN_SECONDS_MAX, BanError};
 use auth::revocations::{RevocationError, TOKEN_ID_BYTES_MAX};
 use auth::tickets::{self, TICKET_IDS_MAX, TICKET_TTL_SECONDS_MAX};
@@ -20,15 +19,16 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Api, Shared};
-use crate::backend::{Backend, IdentityError};
 use crate::body;
 use crate::caller::{Caller, Need};
+use crate::error::IdentityError;
 use crate::json::sentence;
 use crate::limits::{IDENTITY_BODY_BYTES_MAX, TICKET_TTL_DEFAULT};
 use crate::payload::media_type;
 use crate::problem::{Problem, ProblemType};
 use crate::query::Query;
 use crate::shared::piece::{Digest, IdentityPiece};
+use crate::time::now;
 use crate::tokens::Right;
 
 /// Longest time in text, `2592000s` and the like.
@@ -57,8 +57,8 @@ enum Time {
 }
 
 /// `POST /v1/tickets`
-pub(crate) async fn issue_ticket<B: Backend>(
-    State(api): State<Shared<B>>,
+pub(crate) async fn issue_ticket(
+    State(api): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
     let caller = Caller::of(&request);
@@ -83,7 +83,7 @@ pub(crate) async fn issue_ticket<B: Backend>(
         );
         return Err(Problem::bad("member \"ttl\"", why));
     }
-    if !api.backend.accepts_tickets() {
+    if !api.server.live_settings().policy.settings().tickets {
         return Err(Problem::new(
             StatusCode::CONFLICT,
             "this server does not accept tickets; start it with --tickets",
@@ -97,7 +97,10 @@ pub(crate) async fn issue_ticket<B: Backend>(
         return Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, why));
     }
     let ticket = match &api.replicated {
-        None => api.backend.issue_ticket(&asked.ids, ttl, random, now())?,
+        None => {
+            let issued = api.server.issue_ticket(&asked.ids, ttl, random, now());
+            issued.map_err(IdentityError::from)?
+        }
         Some(replicated) => {
             let issued = now();
             let issue = IdentityPiece::Issue {
@@ -134,8 +137,8 @@ enum Revoked {
 }
 
 /// `POST /v1/revocations`
-pub(crate) async fn revoke<B: Backend>(
-    State(api): State<Shared<B>>,
+pub(crate) async fn revoke(
+    State(api): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
     let caller = Caller::of(&request);
@@ -149,22 +152,16 @@ pub(crate) async fn revoke<B: Backend>(
             caller.check_id(&id)?;
             // Tokens that were issued within the current second are revoked, too.
             let before = before.unwrap_or(now.plus(1).0);
-            match &api.replicated {
-                None => {
-                    api.backend.revoke(&id, UnixSeconds(before), now)?;
-                    let (id, at) = (id.clone(), now.0);
-                    let revoke = IdentityPiece::RevokeId { id, before, at };
-                    api.own.keep(&api.backend, &revoke, now).await?;
-                }
-                Some(_) if before > now.plus(1).0 => {
-                    return Err(Problem::bad("body", RevocationError::Future));
-                }
-                Some(replicated) => {
-                    let (id, at) = (id.clone(), now.0);
-                    let revoke = IdentityPiece::RevokeId { id, before, at };
-                    replicated.share(revoke).await?;
-                }
+            if before > now.plus(1).0 {
+                return Err(Problem::bad("body", RevocationError::Future));
             }
+            let (revoked, at) = (id.clone(), now.0);
+            let revoke = IdentityPiece::RevokeId {
+                id: revoked,
+                before,
+                at,
+            };
+            api.share(revoke).await?;
             tracing::info!(
                 token = caller.name(),
                 "revoked what was issued to `{id}` before {before}"
@@ -178,22 +175,12 @@ pub(crate) async fn revoke<B: Backend>(
         } => {
             // The token may be that of any id.
             caller.check(Need::RightOverAll(Right::Admin))?;
-            match &api.replicated {
-                None => {
-                    api.backend.revoke_token(&jti, now)?;
-                    let (jti, at) = (jti.clone(), now.0);
-                    let revoke = IdentityPiece::RevokeToken { jti, at };
-                    api.own.keep(&api.backend, &revoke, now).await?;
-                }
-                Some(_) if !(1..=TOKEN_ID_BYTES_MAX).contains(&jti.len()) => {
-                    return Err(Problem::bad("body", RevocationError::TokenId));
-                }
-                Some(replicated) => {
-                    let (jti, at) = (jti.clone(), now.0);
-                    let revoke = IdentityPiece::RevokeToken { jti, at };
-                    replicated.share(revoke).await?;
-                }
+            if !(1..=TOKEN_ID_BYTES_MAX).contains(&jti.len()) {
+                return Err(Problem::bad("body", RevocationError::TokenId));
             }
+            let (revoked, at) = (jti.clone(), now.0);
+            api.share(IdentityPiece::RevokeToken { jti: revoked, at })
+                .await?;
             let shown = jti.escape_debug();
             tracing::info!(
                 token = caller.name(),
@@ -222,32 +209,21 @@ pub(crate) fn ban_of(query: &Query<'_>) -> Result<Option<Duration>, Problem> {
 }
 
 /// Bans an id.
-pub(crate) async fn ban<B: Backend>(
-    api: &Api<B>,
+pub(crate) async fn ban(
+    api: &Api,
     caller: &Caller,
     id: &Id,
     duration: Duration,
 ) -> Result<(), Problem> {
-    match &api.replicated {
-        None => {
-            let now = now();
-            api.backend.ban(id, duration, now)?;
-            let (id, until) = (id.clone(), now.plus(duration.as_secs()).0);
-            let ban = IdentityPiece::Ban { id, until };
-            api.own.keep(&api.backend, &ban, now).await?;
-        }
-        Some(_) if duration.as_secs() > BAN_SECONDS_MAX => {
-            return Err(Problem::bad("body", BanError::TooLong));
-        }
-        Some(replicated) => {
-            let until = now().plus(duration.as_secs()).0;
-            let ban = IdentityPiece::Ban {
-                id: id.clone(),
-                until,
-            };
-            replicated.share(ban).await?;
-        }
+    if duration.as_secs() > BAN_SECONDS_MAX {
+        return Err(Problem::bad("body", BanError::TooLong));
     }
+    let until = now().plus(duration.as_secs()).0;
+    api.share(IdentityPiece::Ban {
+        id: id.clone(),
+        until,
+    })
+    .await?;
     let seconds = duration.as_secs();
     tracing::info!(token = caller.name(), "banned `{id}` for {seconds} s");
     Ok(())
@@ -296,12 +272,6 @@ fn time(text: &str) -> Result<Duration, String> {
         .filter(|_| is_number)
         .ok_or_else(wrong)?;
     Ok(Duration::from_secs(number * seconds))
-}
-
-/// Returns the time by the machine's clock; 0 for a time before 1970.
-pub(crate) fn now() -> UnixSeconds {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    UnixSeconds(since.map_or(0, |since| since.as_secs()))
 }
 
 impl From<IdentityError> for Problem {

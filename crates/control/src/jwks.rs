@@ -5,21 +5,19 @@
 //! fails changes nothing: the keys fetched before it stay. Must never fetch from an address that
 //! the operator has not named.
 
-mod metrics;
 mod request;
 #[cfg(test)]
 mod tests;
 mod url;
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use auth::KeySet;
 use parking_lot::{Condvar, Mutex};
 
-pub use metrics::JwksMetrics;
 use request::{FetchError, Requests};
 pub use url::JwksUrl;
 
@@ -59,6 +57,23 @@ pub struct JwksStats {
     pub keys: usize,
     /// Age of the oldest of the key sets; `None` when one was never fetched.
     pub age: Option<Duration>,
+}
+
+/// The fetcher whose metrics are shown, if there is one. A server replaces it when its addresses
+/// change; the counters then begin anew.
+#[derive(Debug, Clone, Default)]
+pub struct JwksMetrics(Arc<Mutex<Weak<JwksFetcher>>>);
+
+impl JwksMetrics {
+    /// Shows the metrics of `fetcher` from now on, as long as that lives.
+    pub fn show(&self, fetcher: &Arc<JwksFetcher>) {
+        *self.0.lock() = Arc::downgrade(fetcher);
+    }
+
+    pub(crate) fn stats(&self) -> Option<JwksStats> {
+        let fetcher = self.0.lock().upgrade();
+        fetcher.map(|fetcher| fetcher.stats())
+    }
 }
 
 /// One address, shared by its thread and the callers.

@@ -8,12 +8,16 @@
 
 /// Limits of the control API, each with its reason.
 mod limits;
+/// Errors that several modules return.
+mod error;
+/// The time of day.
+mod time;
 /// The control API as a whole: threads, listener, start and stop.
 mod control;
 /// The accept loop: admission, TLS handshakes and timeouts of connections.
 mod listener;
-/// The interface to the server behind the API.
-mod backend;
+/// Places of connections: those with authorized requests, and the others.
+mod places;
 /// State that all handlers share.
 mod api;
 /// The table of routes.
@@ -22,10 +26,10 @@ mod routes;
 mod authorization;
 /// Tokens, their rights, and the file that they come from.
 mod tokens;
+/// The tokens in force, which a reload replaces.
+mod live_tokens;
 /// Callers, and what a route needs of them.
 mod caller;
-/// `Connection: close` on refusals whose request body was not read.
-mod unread_body;
 /// Types of problems.
 mod problem_type;
 /// Errors as RFC 9457 problem details.
@@ -102,18 +106,20 @@ mod jwks;
 mod admin;
 
 pub use admin::{AdminConfig, AdminSource, BackendReport, Backends, serve_admin};
+pub use api::Presence;
 pub use backup::ERLANG_IDS;
-pub use control::{Config, Control, Listen, StartError, Threads, start};
+pub use control::{Config, Control, Listen, Threads, start};
 pub use demo::Demo;
+pub use error::{StartError, TokensError};
 pub use idempotency::RestoredKey;
 pub use jwks::{JWKS_URLS_MAX, JwksFetcher, JwksMetrics, JwksStats, JwksUrl, KeysChanged};
 pub use listener::LiveTls;
 #[cfg(feature = "sim")]
 pub use listener::sim::SimControl;
-pub use presence::Presence;
+pub use live_tokens::LiveTokens;
 pub use replicated::Replicated;
 pub use shared::SharedState;
-pub use tokens::{LiveTokens, Right, Tokens, TokensError};
+pub use tokens::{Right, Tokens};
 
 #[cfg(test)]
 mod tests;

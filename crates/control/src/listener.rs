@@ -5,8 +5,6 @@
 
 /// TLS handshakes, and the configuration that a reload replaces.
 mod handshake;
-/// Places of connections: those with authorized requests, and the others.
-mod places;
 /// Descriptors that are kept for this listener.
 mod reserve;
 /// A connection on which hyper sees checked heads only.
@@ -19,6 +17,8 @@ mod framing;
 mod chunks;
 /// Timeouts for request heads.
 mod head_timeout;
+/// Request bodies that an answer did not need.
+mod unread_body;
 /// The control API over simulated connections.
 #[cfg(feature = "sim")]
 pub(crate) mod sim;
@@ -47,19 +47,17 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
-use tower::ServiceExt;
 
 use crate::limits::{
     ACCEPT_PAUSE, KEEPALIVE_INTERVAL, KEEPALIVE_TIME, PAUSE_WARNING_INTERVAL, READ_BYTES_MAX,
 };
-use crate::metrics::ListenerMetrics;
+use crate::metrics::listener::ListenerMetrics;
+use crate::places::{Place, Places};
 use crate::problem::Problem;
 use checked_stream::{CheckedStream, RefusedHead};
 pub use handshake::LiveTls;
 use handshake::accept;
 use head_timeout::connection_timer;
-pub(crate) use places::Place;
-use places::Places;
 use reserve::{Reserve, Socket};
 use write_stall::WriteStallLimit;
 
@@ -127,7 +125,7 @@ fn service(
         async move {
             match refused {
                 Some(error) => Ok(Problem::bad_head(error).into_response()),
-                None => http.oneshot(request.map(Body::new)).await,
+                None => unread_body::answer(http, request.map(Body::new)).await,
             }
         }
     })

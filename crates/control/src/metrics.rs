@@ -3,12 +3,16 @@
 //! Metrics are computed for each scrape. Must never have a label that clients choose, or a label
 //! for the worker if the sum is sufficient.
 
+/// Forms that many metrics share.
+pub(crate) mod encode;
 /// Published events.
-mod published;
+pub(crate) mod published;
 /// Connections of the control listener.
-mod listener;
+pub(crate) mod listener;
 /// Requests by token.
 mod tokens;
+/// Key sets of issuers.
+mod key_sets;
 /// The history.
 mod history;
 /// The log of a cluster.
@@ -43,57 +47,59 @@ use replication::Status;
 use router::{HistoryMetrics, Recorder};
 use server::{AccessLogCounts, ServerStats};
 
-use crate::api::Shared;
-use crate::backend::Backend;
+use crate::api::{Api, Shared};
 use crate::jwks::JwksStats;
+use crate::live_tokens::TokenCounts;
 use crate::problem::Problem;
 use crate::run::Run;
-use crate::tokens::TokenCounts;
-pub(crate) use listener::{ListenerCounts, ListenerMetrics};
+use encode::{gauge, latency};
+use listener::ListenerCounts;
 use presence::PresenceStats;
 use process::Process;
-use published::BOUNDS;
-pub(crate) use published::{Counting, FanOut, Published, Verb};
+use published::{BOUNDS, FanOut, Verb};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// `GET /metrics`
-pub(crate) async fn metrics<B: Backend>(
-    State(api): State<Shared<B>>,
+pub(crate) async fn metrics(
+    State(api): State<Shared>,
     fields: HeaderMap,
 ) -> Result<Response, Problem> {
-    let router = api.router();
-    let scrape = Scrape {
-        run: api.run(),
-        online: router.online(),
-        graph: router.graph().counts(),
-        commits: router.graph().commits(),
-        waiting_changes: router.graph().waiting_changes(),
-        stats: api.backend.stats(),
-        verbs: Verb::ALL.map(|verb| (verb, api.published.verb(verb))),
-        pending: api.published.requests_pending(),
-        fan_out: api.published.fan_out(),
-        publish_latency: api.published.latency.read(),
-        visits: api.listening.visits(),
-        key_sets: api.key_sets.stats(),
-        tokens: api.tokens.counts(),
-        history: router.recorder().map(Recorder::metrics),
-        cluster: api.replicated.as_ref().map(|own| own.log.status()),
-        webhook: api.webhook.as_ref().map(|webhook| webhook.stats()),
-        presence: api.backend.online().zip(api.backend.presence_counts()).map(
-            |(online, counts)| PresenceStats {
-                online: online.count(),
-                hidden: online.hidden_count(),
-                counts,
-            },
-        ),
-    };
-    exposition(scrape, &fields)
+    exposition(Scrape::of(&api, api.server.stats()), &fields)
+}
+
+impl Scrape {
+    pub(crate) fn of(api: &Api, stats: ServerStats) -> Self {
+        let router = api.router();
+        Self {
+            run: api.run(),
+            online: router.online(),
+            graph: router.graph().counts(),
+            commits: router.graph().commits(),
+            waiting_changes: router.graph().waiting_changes(),
+            stats,
+            verbs: Verb::ALL.map(|verb| (verb, api.published.verb(verb))),
+            pending: api.published.requests_pending(),
+            fan_out: api.published.fan_out(),
+            publish_latency: api.published.latency.read(),
+            visits: api.listening.visits(),
+            key_sets: api.key_sets.stats(),
+            tokens: api.tokens.counts(),
+            history: router.recorder().map(Recorder::metrics),
+            cluster: api.replicated.as_ref().map(|own| own.log.status()),
+            webhook: api.webhook.as_ref().map(|webhook| webhook.stats()),
+            presence: api.server.presence().map(|presence| PresenceStats {
+                online: presence.online().count(),
+                hidden: presence.online().hidden_count(),
+                counts: presence.counts(),
+            }),
+        }
+    }
 }
 
 /// All metrics at the time of one scrape.
 #[derive(Debug)]
-struct Scrape {
+pub(crate) struct Scrape {
     run: Run,
     online: usize,
     graph: graph::Counts,
@@ -169,8 +175,8 @@ impl Collector for Scrape {
             access_log(encoder, counts)?;
         }
         self.visits.encode(encoder)?;
-        if let Some(key_sets) = &self.key_sets {
-            key_sets.encode(encoder)?;
+        if let Some(stats) = &self.key_sets {
+            key_sets::encode(encoder, stats)?;
         }
         self.tokens.encode(encoder)?;
         if let Some(metrics) = &self.history {
@@ -258,33 +264,4 @@ fn access_log(encoder: &mut DescriptorEncoder<'_>, counts: AccessLogCounts) -> f
             .encode_counter::<NoLabelSet, _, u64>(&count, None)?;
     }
     Ok(())
-}
-
-/// Writes a histogram of latencies.
-pub(crate) fn latency(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    latencies: &Latencies,
-) -> fmt::Result {
-    let buckets: Vec<(f64, u64)> = latencies.buckets().collect();
-    encoder
-        .encode_descriptor(name, help, None, MetricType::Histogram)?
-        .encode_histogram::<NoLabelSet>(
-            latencies.sum().as_secs_f64(),
-            latencies.count(),
-            &buckets,
-            None,
-        )
-}
-
-pub(crate) fn gauge(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    value: f64,
-) -> fmt::Result {
-    encoder
-        .encode_descriptor(name, help, None, MetricType::Gauge)?
-        .encode_gauge(&value)
 }

@@ -16,14 +16,12 @@ use tokio::runtime::Handle;
 use tower::ServiceExt;
 
 use crate::api::{Api, Shared};
-use crate::backend::Backend;
 use crate::caller::Caller;
-use crate::problem::{PROBLEM_JSON, Problem};
-use crate::routes::{method_not_allowed, not_found};
+use crate::problem::{PROBLEM_JSON, Problem, method_not_allowed, not_found};
 use crate::{body, publish, subscriptions};
 
 /// Relayed requests, run on the threads behind `threads` for as long as `api` lives.
-pub(crate) fn handler<B: Backend>(threads: Handle, api: Weak<Api<B>>) -> Box<PageHandler> {
+pub(crate) fn handler(threads: Handle, api: Weak<Api>) -> Box<PageHandler> {
     Box::new(move |request, answer| {
         let Some(api) = api.upgrade() else {
             let gone = Problem::unavailable("the control API has stopped; reload the page");
@@ -43,21 +41,21 @@ pub(crate) fn handler<B: Backend>(threads: Handle, api: Weak<Api<B>>) -> Box<Pag
 }
 
 /// Returns what a page may do: no bodies, no sessions, no bulk.
-fn router<B: Backend>(api: Shared<B>) -> Router {
-    let edge = put(subscriptions::add::<B>).delete(subscriptions::remove::<B>);
+fn router(api: Shared) -> Router {
+    let edge = put(subscriptions::add).delete(subscriptions::remove);
     Router::new()
-        .route("/v1/publish/{subject}", post(publish::relayed::<B>))
+        .route("/v1/publish/{subject}", post(publish::relayed))
         .route("/v1/subscriptions/{subscriber}/{subject}", edge)
         .route(
             "/v1/subscriptions/{subscriber}",
-            get(subscriptions::subscriptions::<B>),
+            get(subscriptions::subscriptions),
         )
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(api)
 }
 
-async fn run<B: Backend>(api: Shared<B>, relayed: PageRequest) -> PageResponse {
+async fn run(api: Shared, relayed: PageRequest) -> PageResponse {
     let request = Request::builder()
         .method(relayed.method)
         .uri(&relayed.path_and_query)

@@ -8,31 +8,16 @@ pub(crate) mod online;
 pub(crate) mod feed;
 /// Presence of one id.
 pub(crate) mod one;
-/// Ids that hide.
-pub(crate) mod hidden;
 
-use std::sync::Arc;
-
-use ::presence::{Feed, Online};
 use axum::http::StatusCode;
 use graph::Id;
 use replication::Status;
 
-use crate::api::Api;
-use crate::backend::Backend;
+use crate::api::{Api, Presence};
 use crate::problem::{Problem, ProblemType};
 
-/// Presence of a server, as the control API sees it.
-#[derive(Debug, Clone)]
-pub struct Presence {
-    /// Who is online.
-    pub online: Arc<Online>,
-    /// The latest edges.
-    pub feed: Arc<Feed>,
-}
-
 /// Returns the presence of the server.
-fn presence<B: Backend>(api: &Api<B>) -> Result<&Presence, Problem> {
+fn presence(api: &Api) -> Result<&Presence, Problem> {
     api.presence.as_ref().ok_or_else(|| {
         Problem::new(
             StatusCode::NOT_FOUND,
@@ -53,16 +38,12 @@ pub(crate) enum Others {
 
 /// Returns the names of the nodes of the cluster on which an id is online, as far as this node
 /// knows them, sorted.
-pub(crate) fn nodes_of<B: Backend>(
-    api: &Api<B>,
-    status: &Status,
-    id: &Id,
-    others: Others,
-) -> Vec<Box<str>> {
+pub(crate) fn nodes_of(api: &Api, status: &Status, id: &Id, others: Others) -> Vec<Box<str>> {
     let Some(key) = api.router().graph().find(id) else {
         return Vec::new();
     };
-    let found = api.backend.nodes_of(key);
+    let presence = api.server.presence();
+    let found = presence.map_or_else(Vec::new, |presence| presence.nodes_of(key));
     let own = status.incarnation.map(|own| own.number());
     let is_meant = |number: u64| others == Others::AndThis || Some(number) != own;
     let nodes = status.nodes.iter().filter(|node| {

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
+use axum::extract::Request;
 use axum::http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -155,4 +156,31 @@ impl IntoResponse for Problem {
         }
         response
     }
+}
+
+/// Answers unknown paths.
+pub(crate) async fn not_found(request: Request) -> Problem {
+    let path = request.uri().path();
+    // `/v1/publish/` names an id, the empty one.
+    if path.starts_with("/v1/") && path[1..].split('/').any(str::is_empty) {
+        return Problem::bad(
+            &format!("path {path:?}"),
+            "a segment is empty; an id must have at least one byte",
+        );
+    }
+    Problem::new(
+        StatusCode::NOT_FOUND,
+        format!(
+            "there is nothing at {path:?}; /openapi.json lists all paths, and /console is a page"
+        ),
+    )
+}
+
+/// Answers methods that the path does not take. The router adds the `Allow` header.
+pub(crate) async fn method_not_allowed(request: Request) -> Problem {
+    let (method, path) = (request.method(), request.uri().path());
+    Problem::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        format!("{path:?} does not accept {method}; the Allow header lists its methods"),
+    )
 }

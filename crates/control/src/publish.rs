@@ -13,45 +13,28 @@ use history::Reach;
 use router::{Event, EventType, Payload, Tally};
 
 use crate::api::{Api, Shared};
-use crate::backend::Backend;
 use crate::caller::Caller;
 use crate::cloudevents::{BinaryMode, CloudEvent, STRUCTURED};
 use crate::idempotency::{self, Begun, Fingerprint, Fingerprinting, First, answer};
-use crate::metrics::Verb;
+use crate::metrics::published::Verb;
 use crate::problem::Problem;
 use crate::query::{Query, id_at};
-use crate::receipt::{Receipt, settled, stored, unsettled};
+use crate::receipt::{Receipt, When, settled, stored, unsettled};
 use crate::replicated;
 use crate::replicated::publish::Keyed;
 use crate::shared::piece::Digest;
 use crate::{body, payload};
 
-/// When the answer is given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum When {
-    /// When every worker has had its turn.
-    Full,
-    /// When the event has its place in line.
-    Early,
-}
-
-impl When {
-    const WORDS: [(&'static str, Self); 2] = [("full", Self::Full), ("early", Self::Early)];
-}
-
 /// `POST /v1/publish/{subject}`
-pub(crate) async fn publish<B: Backend>(
-    State(api): State<Shared<B>>,
+pub(crate) async fn publish(
+    State(api): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
     one(&api, Verb::Publish, request).await
 }
 
 /// `POST /v1/send/{id}`
-pub(crate) async fn send<B: Backend>(
-    State(api): State<Shared<B>>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn send(State(api): State<Shared>, request: Request) -> Result<Response, Problem> {
     one(&api, Verb::Send, request).await
 }
 
@@ -61,20 +44,17 @@ pub(crate) fn is_one_cloud_event(headers: &HeaderMap) -> bool {
 }
 
 /// `POST /v1/publish` with one CloudEvent, which names its subject itself.
-pub(crate) async fn cloud_event<B: Backend>(
-    api: &Api<B>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn cloud_event(api: &Api, request: Request) -> Result<Response, Problem> {
     one_about(api, Verb::Publish, request, None).await
 }
 
-async fn one<B: Backend>(api: &Api<B>, verb: Verb, request: Request) -> Result<Response, Problem> {
+async fn one(api: &Api, verb: Verb, request: Request) -> Result<Response, Problem> {
     let subject = id_at(request.uri(), 2)?;
     one_about(api, verb, request, Some(subject)).await
 }
 
-async fn one_about<B: Backend>(
-    api: &Api<B>,
+async fn one_about(
+    api: &Api,
     verb: Verb,
     request: Request,
     subject: Option<Id>,
@@ -175,8 +155,8 @@ pub(crate) fn is_stored(query: &Query<'_>) -> Result<bool, Problem> {
 }
 
 /// `POST /relay/v1/publish/{subject}?data=…`: a page's event is a text in the query.
-pub(crate) async fn relayed<B: Backend>(
-    State(api): State<Shared<B>>,
+pub(crate) async fn relayed(
+    State(api): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
     let uri = request.uri();
@@ -212,8 +192,8 @@ fn event_type(query: &Query<'_>) -> Result<Option<EventType>, Problem> {
     event_type.map_err(|error| Problem::bad("query parameter \"type\"", error))
 }
 
-async fn deliver<B: Backend>(
-    api: &Api<B>,
+async fn deliver(
+    api: &Api,
     verb: Verb,
     event: Event,
     keeps: bool,

@@ -5,12 +5,26 @@
 use std::sync::Arc;
 
 use replication::{Applied, CommandResult};
-use router::{Accepted, Counts, EventId, Mailboxes, Router, Tally};
+use router::{Accepted, Counts, EventId, Router, Tally};
 use serde::{Serialize, Serializer};
+use server::Post;
 use tokio::time::timeout;
 
 use crate::limits::RECEIPT_WAIT;
-use crate::publish::When;
+
+/// When the answer is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    /// When every worker has had its turn.
+    Full,
+    /// When the event has its place in line.
+    Early,
+}
+
+impl When {
+    pub(crate) const WORDS: [(&'static str, Self); 2] =
+        [("full", Self::Full), ("early", Self::Early)];
+}
 
 /// A receipt as JSON.
 #[derive(Debug, Serialize)]
@@ -38,8 +52,8 @@ pub(crate) struct Receipt<'a> {
 
 impl<'a> Receipt<'a> {
     /// Returns the receipt after all workers have handled the event.
-    pub(crate) fn full<M: Mailboxes>(
-        router: &'a Router<M>,
+    pub(crate) fn full(
+        router: &'a Router<Post>,
         accepted: Accepted,
         Counts {
             written,
@@ -58,8 +72,8 @@ impl<'a> Receipt<'a> {
 
     /// Returns the receipt when the event has its sequence number, and is in the history on disk if
     /// there is one. Sessions of workers with full mailboxes are counted as shed.
-    pub(crate) fn early<M: Mailboxes>(
-        router: &'a Router<M>,
+    pub(crate) fn early(
+        router: &'a Router<Post>,
         Accepted { sequence, audience }: Accepted,
         so_far: Counts,
         unstored: u64,
@@ -78,8 +92,8 @@ impl<'a> Receipt<'a> {
     }
 
     /// Returns the receipt of an event in a cluster. `None` if `result` is not that of an event.
-    pub(crate) fn of_nodes<M: Mailboxes>(
-        router: &'a Router<M>,
+    pub(crate) fn of_nodes(
+        router: &'a Router<Post>,
         applied: &'a Applied,
         result: &CommandResult,
         when: When,

@@ -12,7 +12,6 @@ use graph::{Change, Id};
 use serde::Serialize;
 
 use crate::api::Shared;
-use crate::backend::Backend;
 use crate::body::within_time;
 use crate::change;
 use crate::items::Shape;
@@ -35,8 +34,8 @@ struct Removed {
 }
 
 /// `PUT /v1/subscriptions/{subscriber}`
-pub(crate) async fn replace<B: Backend>(
-    State(api): State<Shared<B>>,
+pub(crate) async fn replace(
+    State(api): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
     Query::parse(request.uri(), &[])?;
@@ -54,10 +53,7 @@ pub(crate) async fn replace<B: Backend>(
 }
 
 /// `DELETE /v1/subscriptions/{subscriber}`
-pub(crate) async fn end<B: Backend>(
-    State(api): State<Shared<B>>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn end(State(api): State<Shared>, request: Request) -> Result<Response, Problem> {
     Query::parse(request.uri(), &[])?;
     let end = Change::Replace {
         subscriber: id_at(request.uri(), 2)?,
@@ -68,8 +64,8 @@ pub(crate) async fn end<B: Backend>(
 }
 
 /// `DELETE /v1/ids/{id}`
-pub(crate) async fn forget<B: Backend>(
-    State(api): State<Shared<B>>,
+pub(crate) async fn forget(
+    State(api): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
     Query::parse(request.uri(), &[])?;

@@ -19,7 +19,6 @@ use server::TicketNews;
 use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep};
 
-use crate::change;
 use crate::limits::RECEIPT_WAIT;
 use crate::problem::{Problem, ProblemType};
 use crate::shared::SharedState;
@@ -39,7 +38,7 @@ impl Replicated {
     pub(crate) async fn share(&self, piece: IdentityPiece) -> Result<(), Problem> {
         let applied = append(&*self.log, vec![piece.command()], Wait::Logged).await;
         let applied =
-            applied.map_err(|error| Problem::from(error).saying(change::sentence(error)))?;
+            applied.map_err(|error| Problem::from(error).saying(sentence_of_change(error)))?;
         match self.shared.take_failure(&applied) {
             None => Ok(()),
             Some(error) => Err(error.into()),
@@ -136,6 +135,16 @@ pub(crate) fn sentence(error: AppendError, has_key: bool) -> String {
         AppendError::Unknown if !has_key => "the log of the cluster did not confirm this in time; \
              it may still take effect, and twice if it is sent again; requests with an \
              Idempotency-Key take effect once"
+            .to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// Returns the error text for changes that the log has not accepted.
+pub(crate) fn sentence_of_change(error: AppendError) -> String {
+    match error {
+        AppendError::Unknown => "the log of the cluster did not confirm this in time; it may \
+             still take effect, and does no harm if it is sent again"
             .to_owned(),
         _ => error.to_string(),
     }

@@ -7,19 +7,17 @@ use axum::Router;
 use axum::extract::Request;
 use axum::http::header::X_CONTENT_TYPE_OPTIONS;
 use axum::http::{HeaderValue, StatusCode};
-use axum::middleware::{from_fn, from_fn_with_state, map_response};
+use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::Response;
 use axum::routing::{MethodRouter, delete, get, post, put};
 
 use crate::api::Shared;
 use crate::authorization::{UNAUTHENTICATED, authenticate, require};
-use crate::backend::Backend;
 use crate::caller::Need::{self, AnyToken, Both, Nothing, Right, RightOverAll};
+use crate::live_tokens::LiveTokens;
 use crate::presence::{feed, one, online};
-use crate::problem::Problem;
-use crate::tokens::LiveTokens;
+use crate::problem::{Problem, method_not_allowed, not_found};
 use crate::tokens::Right::{Admin, Graph, Metrics, Publish, Sessions};
-use crate::unread_body::announce_close;
 use crate::{
     backup, batch, bulk, cluster, console, explain, health, history, identity, metrics, publish,
     replace_subscriptions, sessions, stats, subscriptions,
@@ -32,187 +30,142 @@ const METRICS: &str = "/metrics";
 pub(crate) type Route<S> = (&'static str, &'static str, Need, MethodRouter<S>);
 
 /// Returns all routes in the order of the documentation.
-pub(crate) fn table<B: Backend>() -> Vec<Route<Shared<B>>> {
+pub(crate) fn table() -> Vec<Route<Shared>> {
     vec![
         (
             "/v1/publish/{subject}",
             "post",
             Right(Publish),
-            post(publish::publish::<B>),
+            post(publish::publish),
         ),
-        (
-            "/v1/publish",
-            "post",
-            Right(Publish),
-            post(batch::publish::<B>),
-        ),
-        (
-            "/v1/send/{id}",
-            "post",
-            Right(Publish),
-            post(publish::send::<B>),
-        ),
+        ("/v1/publish", "post", Right(Publish), post(batch::publish)),
+        ("/v1/send/{id}", "post", Right(Publish), post(publish::send)),
         (
             "/v1/subscriptions/{subscriber}/{subject}",
             "put",
             Right(Graph),
-            put(subscriptions::add::<B>),
+            put(subscriptions::add),
         ),
         (
             "/v1/subscriptions/{subscriber}/{subject}",
             "delete",
             Right(Graph),
-            delete(subscriptions::remove::<B>),
+            delete(subscriptions::remove),
         ),
         (
             "/v1/subscriptions/{subscriber}",
             "put",
             RightOverAll(Graph),
-            put(replace_subscriptions::replace::<B>),
+            put(replace_subscriptions::replace),
         ),
         (
             "/v1/subscriptions/{subscriber}",
             "delete",
             RightOverAll(Graph),
-            delete(replace_subscriptions::end::<B>),
+            delete(replace_subscriptions::end),
         ),
         (
             "/v1/ids/{id}",
             "delete",
             RightOverAll(Graph),
-            delete(replace_subscriptions::forget::<B>),
+            delete(replace_subscriptions::forget),
         ),
-        (
-            "/v1/subscriptions",
-            "post",
-            Right(Graph),
-            post(bulk::add::<B>),
-        ),
+        ("/v1/subscriptions", "post", Right(Graph), post(bulk::add)),
         (
             "/v1/subscriptions/remove",
             "post",
             Right(Graph),
-            post(bulk::remove::<B>),
+            post(bulk::remove),
         ),
         (
             "/v1/subscribers/{subject}",
             "get",
             Right(Graph),
-            get(subscriptions::subscribers::<B>),
+            get(subscriptions::subscribers),
         ),
         (
             "/v1/subscriptions/{subscriber}",
             "get",
             RightOverAll(Graph),
-            get(subscriptions::subscriptions::<B>),
+            get(subscriptions::subscriptions),
         ),
         (
             "/v1/graph/backup",
             "get",
             RightOverAll(Graph),
-            get(backup::backup::<B>),
+            get(backup::backup),
         ),
         (
             "/v1/graph/backup/erlang-ids",
             "get",
             RightOverAll(Graph),
-            get(backup::erlang_ids::<B>),
+            get(backup::erlang_ids),
         ),
         (
             "/v1/sessions/{id}",
             "get",
             Right(Sessions),
-            get(sessions::inspect::<B>),
+            get(sessions::inspect),
         ),
         (
             "/v1/sessions/{id}",
             "delete",
             Right(Sessions),
-            delete(sessions::close::<B>),
+            delete(sessions::close),
         ),
         (
             "/v1/tickets",
             "post",
             Right(Sessions),
-            post(identity::issue_ticket::<B>),
+            post(identity::issue_ticket),
         ),
         (
             "/v1/revocations",
             "post",
             Right(Admin),
-            post(identity::revoke::<B>),
+            post(identity::revoke),
         ),
         (
             "/v1/history/{subject}",
             "get",
             Right(Sessions),
-            get(history::of_subject::<B>),
+            get(history::of_subject),
         ),
-        ("/v1/cursor", "get", AnyToken, get(history::cursor::<B>)),
+        ("/v1/cursor", "get", AnyToken, get(history::cursor)),
         (
             "/v1/slowest",
             "get",
             RightOverAll(Sessions),
-            get(sessions::slowest::<B>),
+            get(sessions::slowest),
         ),
         (
             "/v1/explain",
             "get",
             Both(Sessions, Graph),
-            get(explain::explain::<B>),
+            get(explain::explain),
         ),
-        (
-            "/v1/online",
-            "post",
-            Right(Sessions),
-            post(online::online::<B>),
-        ),
-        (
-            "/v1/presence",
-            "get",
-            Right(Sessions),
-            get(feed::edges::<B>),
-        ),
-        (
-            "/v1/presence/{id}",
-            "get",
-            Right(Sessions),
-            get(one::get::<B>),
-        ),
-        (
-            "/v1/presence/{id}",
-            "put",
-            Right(Sessions),
-            put(one::put::<B>),
-        ),
-        ("/v1/stats", "get", Right(Metrics), get(stats::stats::<B>)),
-        (
-            "/v1/cluster",
-            "get",
-            Right(Metrics),
-            get(cluster::cluster::<B>),
-        ),
+        ("/v1/online", "post", Right(Sessions), post(online::online)),
+        ("/v1/presence", "get", Right(Sessions), get(feed::edges)),
+        ("/v1/presence/{id}", "get", Right(Sessions), get(one::get)),
+        ("/v1/presence/{id}", "put", Right(Sessions), put(one::put)),
+        ("/v1/stats", "get", Right(Metrics), get(stats::stats)),
+        ("/v1/cluster", "get", Right(Metrics), get(cluster::cluster)),
         (
             "/v1/cluster/nodes/{node}/drain",
             "post",
             Right(Admin),
-            post(cluster::drain::<B>),
+            post(cluster::drain),
         ),
-        (
-            "/metrics",
-            "get",
-            Right(Metrics),
-            get(metrics::metrics::<B>),
-        ),
+        ("/metrics", "get", Right(Metrics), get(metrics::metrics)),
         ("/healthz", "get", Nothing, get(health::healthz)),
         ("/livez", "get", Nothing, get(health::healthz)),
-        ("/readyz", "get", Nothing, get(health::readyz::<B>)),
+        ("/readyz", "get", Nothing, get(health::readyz)),
         ("/openapi.json", "get", AnyToken, get(health::openapi)),
     ]
 }
 
 /// Returns the whole control API.
-pub(crate) fn router<B: Backend>(api: Shared<B>) -> Router {
+pub(crate) fn router(api: Shared) -> Router {
     let tokens = api.tokens.clone();
     let routes = with_needs(table(), &tokens)
         .fallback(not_found)
@@ -223,8 +176,8 @@ pub(crate) fn router<B: Backend>(api: Shared<B>) -> Router {
 }
 
 /// Metrics and health alone.
-pub(crate) fn metrics_router<B: Backend>(api: Shared<B>, tokens: LiveTokens) -> Router {
-    let mut routes = table::<B>();
+pub(crate) fn metrics_router(api: Shared, tokens: LiveTokens) -> Router {
+    let mut routes = table();
     routes.retain(|(path, ..)| *path == METRICS || UNAUTHENTICATED.contains(path));
     let routes = with_needs(routes, &tokens)
         .fallback(only_metrics)
@@ -262,7 +215,6 @@ where
 pub(crate) fn require_authorization(routes: Router, tokens: LiveTokens) -> Router {
     routes
         .layer(from_fn_with_state(tokens, authenticate))
-        .layer(from_fn(announce_close))
         .layer(map_response(declare_types))
 }
 
@@ -273,31 +225,4 @@ async fn declare_types(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
-}
-
-/// Answers unknown paths.
-pub(crate) async fn not_found(request: Request) -> Problem {
-    let path = request.uri().path();
-    // `/v1/publish/` names an id, the empty one.
-    if path.starts_with("/v1/") && path[1..].split('/').any(str::is_empty) {
-        return Problem::bad(
-            &format!("path {path:?}"),
-            "a segment is empty; an id must have at least one byte",
-        );
-    }
-    Problem::new(
-        StatusCode::NOT_FOUND,
-        format!(
-            "there is nothing at {path:?}; /openapi.json lists all paths, and /console is a page"
-        ),
-    )
-}
-
-/// Answers methods that the path does not take. The router adds the `Allow` header.
-pub(crate) async fn method_not_allowed(request: Request) -> Problem {
-    let (method, path) = (request.method(), request.uri().path());
-    Problem::new(
-        StatusCode::METHOD_NOT_ALLOWED,
-        format!("{path:?} does not accept {method}; the Allow header lists its methods"),
-    )
 }

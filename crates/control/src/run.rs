@@ -7,7 +7,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use serde::Serialize;
 
-use crate::metrics::gauge;
+use crate::metrics::encode::gauge;
 
 /// A run at one time.
 #[derive(Debug, Serialize)]

@@ -16,7 +16,6 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::{Instant, timeout_at};
 
 use crate::api::Shared;
-use crate::backend::Backend;
 use crate::caller::Caller;
 use crate::identity;
 use crate::limits::{INSPECT_WAIT, SLOWEST_DEFAULT, SLOWEST_MAX};
@@ -71,14 +70,14 @@ impl From<SessionReport> for Session {
 }
 
 /// `GET /v1/sessions/{id}`
-pub(crate) async fn inspect<B: Backend>(
-    State(api): State<Shared<B>>,
+pub(crate) async fn inspect(
+    State(api): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
     let id = Caller::id_of(&request)?;
     Query::parse(request.uri(), &[])?;
     let asked = api.router().sessions(&id);
-    let gathered = gather(|report| api.backend.inspect(&asked, report)).await;
+    let gathered = gather(|report| api.server.inspect(&asked, report)).await;
     let mut sessions = gathered.map_err(|sessions: Vec<Session>| {
         late(format_args!(
             "the workers have reported {} of {} sessions",
@@ -104,13 +103,13 @@ struct Slowest {
 }
 
 /// `GET /v1/slowest`
-pub(crate) async fn slowest<B: Backend>(
-    State(api): State<Shared<B>>,
+pub(crate) async fn slowest(
+    State(api): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
     let query = Query::parse(request.uri(), &["limit"])?;
     let limit = query.count("limit", SLOWEST_DEFAULT, SLOWEST_MAX)?;
-    let gathered = gather(|report| api.backend.slowest(limit, report)).await;
+    let gathered = gather(|report| api.server.slowest(limit, report)).await;
     let mut sessions =
         gathered.map_err(|_: Vec<Session>| late(format_args!("not all workers have reported")))?;
     sessions.sort_by_key(|session| Reverse(session.backlog_bytes));
@@ -160,8 +159,8 @@ struct Closed {
 }
 
 /// `DELETE /v1/sessions/{id}`
-pub(crate) async fn close<B: Backend>(
-    State(api): State<Shared<B>>,
+pub(crate) async fn close(
+    State(api): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
     let id = Caller::id_of(&request)?;
@@ -174,7 +173,7 @@ pub(crate) async fn close<B: Backend>(
     }
     let sessions = api.router().sessions(&id);
     match &api.replicated {
-        None => api.backend.close(&sessions),
+        None => api.server.close(&sessions),
         Some(replicated) => replicated.share(IdentityPiece::Close { id }).await?,
     }
     Ok(Json(Closed {

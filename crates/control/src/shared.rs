@@ -8,7 +8,7 @@
 /// Pieces of shared state as bytes.
 pub(crate) mod piece;
 /// Tables of rows.
-mod tables;
+pub(crate) mod tables;
 /// Idempotency keys of all nodes.
 pub(crate) mod keys;
 /// Presence over nodes.
@@ -30,19 +30,16 @@ use replication::shared::{Gone, Piece, SharedRows, SharedSink, UnreadablePiece};
 use replication::{Append, Applied, DecodeError};
 use server::Handle;
 
-use crate::backend::{Backend, IdentityError};
-use crate::identity::now;
+use crate::error::IdentityError;
 use crate::limits::SHARED_FAILURES_MAX;
-use identities::Identities;
+use crate::time::now;
 use keys::{Answer, Claim};
 use piece::{Digest, IdentityPiece, SharedPiece};
 
 /// Shared state of one node: what the log hands it, and what the control API asks of it.
 pub struct SharedState {
-    identities: Box<dyn Identities>,
+    server: Handle,
     rows: Mutex<SharedRows>,
-    /// Where presence is kept.
-    server: Option<Handle>,
     /// Number of the incarnation of this run, from when it has written a piece.
     own: AtomicU64,
     /// Pieces of this node that did not take effect here, by position. Taken by their requests.
@@ -57,27 +54,12 @@ impl SharedState {
     ///
     /// When a row is not one that was stored.
     pub fn new(server: Handle, rows: &Rows) -> Result<Arc<Self>, DecodeError> {
-        let kept = server.clone();
-        Self::with(server, Some(kept), rows)
-    }
-
-    #[cfg(test)]
-    pub(crate) fn of<B: Backend>(backend: B, rows: &Rows) -> Result<Arc<Self>, DecodeError> {
-        Self::with(backend, None, rows)
-    }
-
-    fn with<B: Backend>(
-        backend: B,
-        server: Option<Handle>,
-        rows: &Rows,
-    ) -> Result<Arc<Self>, DecodeError> {
         let mut rows = SharedRows::load(&tables::OF_CLUSTER, rows)?;
-        tables::follow(&mut rows, backend.router().epoch());
-        restore(&backend, &rows);
+        tables::follow(&mut rows, server.router().epoch());
+        restore(&server, &rows);
         Ok(Arc::new(Self {
-            identities: Box::new(backend),
-            rows: Mutex::new(rows),
             server,
+            rows: Mutex::new(rows),
             own: AtomicU64::new(0),
             failures: Mutex::default(),
         }))
@@ -85,9 +67,7 @@ impl SharedState {
 
     /// Lets the nodes know of each other's presence, where it is kept.
     pub(crate) fn join_presence(&self, log: &Arc<dyn Append>) {
-        if let Some(server) = &self.server {
-            presence::join(log, server);
-        }
+        presence::join(log, &self.server);
     }
 
     /// Returns why a piece that this node appended alone did not take effect here.
@@ -105,6 +85,14 @@ impl SharedState {
         keys::claim(&self.rows.lock(), key, part)
     }
 
+    /// Returns what all nodes know of identities.
+    #[cfg(test)]
+    pub(crate) fn known(&self) -> Vec<tables::Known> {
+        let mut all = Vec::new();
+        tables::read(&self.rows.lock(), |known| all.push(known));
+        all
+    }
+
     /// Applies a piece to the rows, and then to this server.
     fn apply(&self, identity: IdentityPiece, piece: &Piece<'_>) -> Result<(), IdentityError> {
         let node = piece.incarnation.number();
@@ -113,16 +101,13 @@ impl SharedState {
         if let IdentityPiece::Hide { id, hidden } = &identity {
             self.tell_hidden(id, *hidden, piece);
         }
-        self.identities.apply(identity, node, piece.is_own, now())
+        identities::apply(&self.server, identity, node, piece.is_own, now())
     }
 
     /// Lets the backend know of an id that is not hidden and will be, or the other way round.
     fn tell_hidden(&self, id: &Id, hidden: bool, piece: &Piece<'_>) {
-        let Some(server) = &self.server else {
-            return;
-        };
-        let key = server.graph().find(id);
-        if let Some((presence, key)) = server.presence().zip(key)
+        let key = self.server.graph().find(id);
+        if let Some((presence, key)) = self.server.presence().zip(key)
             && presence.online().is_hidden(key) != hidden
         {
             presence.hidden_told(cause_of(piece), id.clone(), hidden);
@@ -143,9 +128,7 @@ impl SharedSink for SharedState {
         }
         let identity = match shared {
             SharedPiece::Presence(presence) => {
-                if let Some(server) = &self.server {
-                    presence.apply(server, cause_of(&piece));
-                }
+                presence::apply(presence, &self.server, cause_of(&piece));
                 return Ok(0);
             }
             SharedPiece::Key(key) => {
@@ -178,8 +161,8 @@ impl SharedSink for SharedState {
     fn gone(&self, gone: Gone) {
         let number = gone.incarnation.number();
         tables::node_gone(&mut self.rows.lock(), number);
-        self.identities.node_gone(number, now());
-        if let Some(presence) = self.server.as_ref().and_then(Handle::presence) {
+        self.server.tickets_of_node_gone(number, now());
+        if let Some(presence) = self.server.presence() {
             let own = self.own.load(Ordering::Relaxed);
             let heir = gone.heir.map(|heir| Cause {
                 node: NodeName(heir.number()),
@@ -222,10 +205,10 @@ const fn cause_of(piece: &Piece<'_>) -> Cause {
 }
 
 /// Makes rows that were stored take effect on a server.
-fn restore(identities: &impl Identities, rows: &SharedRows) {
+fn restore(server: &Handle, rows: &SharedRows) {
     let now = now();
     tables::read(rows, |known| {
-        if let Err(error) = identities.restore(known, now) {
+        if let Err(error) = identities::restore(server, known, now) {
             let sentence = error.sentence;
             tracing::warn!("a piece of stored state has no effect here: {sentence}");
         }

@@ -12,17 +12,18 @@ use reactor::{MetricKind, Snapshot};
 use router::HistoryMetrics;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use server::ServerStats;
 
-use crate::api::Shared;
-use crate::backend::Backend;
+use crate::api::{Api, Shared};
 use crate::cluster::{self, Cluster};
-use crate::metrics::{ListenerCounts, Verb};
+use crate::metrics::listener::ListenerCounts;
+use crate::metrics::published::Verb;
 use crate::problem::Problem;
 use crate::query::Query;
 use crate::run::Run;
 
 #[derive(Serialize)]
-struct Stats {
+pub(crate) struct Stats {
     #[serde(flatten)]
     run: Run,
     online: usize,
@@ -83,43 +84,46 @@ struct Slow {
 }
 
 /// `GET /v1/stats`
-pub(crate) async fn stats<B: Backend>(
-    State(api): State<Shared<B>>,
+pub(crate) async fn stats(
+    State(api): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
     Query::parse(request.uri(), &[])?;
-    let router = api.router();
-    let snapshot = api.backend.stats();
-    let graph::Counts {
-        ids,
-        edges,
-        dictionary_entries,
-    } = router.graph().counts();
-    let verbs = Verb::ALL
-        .iter()
-        .map(|&verb| (verb.name().into(), api.published.verb(verb).into()));
-    let stats = Stats {
-        run: api.run(),
-        online: router.online(),
-        graph: GraphCounts {
+    Ok(Json(Stats::of(&api, api.server.stats())).into_response())
+}
+
+impl Stats {
+    pub(crate) fn of(api: &Api, counted: ServerStats) -> Self {
+        let router = api.router();
+        let graph::Counts {
             ids,
             edges,
             dictionary_entries,
-        },
-        history: router.recorder().map(|recorder| recorder.metrics().into()),
-        published: verbs.collect(),
-        publishes_pending: api.published.requests_pending(),
-        control: api.listening.visits(),
-        metrics: Metrics::of(&snapshot.metrics),
-        slow: snapshot
-            .slow
+        } = router.graph().counts();
+        let verbs = Verb::ALL
             .iter()
-            .cloned()
-            .map(|(id, count)| Slow { id, count })
-            .collect(),
-        cluster: cluster::of(&api),
-    };
-    Ok(Json(stats).into_response())
+            .map(|&verb| (verb.name().into(), api.published.verb(verb).into()));
+        Self {
+            run: api.run(),
+            online: router.online(),
+            graph: GraphCounts {
+                ids,
+                edges,
+                dictionary_entries,
+            },
+            history: router.recorder().map(|recorder| recorder.metrics().into()),
+            published: verbs.collect(),
+            publishes_pending: api.published.requests_pending(),
+            control: api.listening.visits(),
+            metrics: Metrics::of(&counted.metrics),
+            slow: counted
+                .slow
+                .into_iter()
+                .map(|(id, count)| Slow { id, count })
+                .collect(),
+            cluster: cluster::of(api),
+        }
+    }
 }
 
 impl From<HistoryMetrics> for HistoryStats {

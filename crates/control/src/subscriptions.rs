@@ -11,7 +11,6 @@ use router::{Mailboxes, Router};
 use serde::Serialize;
 
 use crate::api::Shared;
-use crate::backend::Backend;
 use crate::caller::Caller;
 use crate::change;
 use crate::limits::{PAGE_DEFAULT, PAGE_MAX};
@@ -31,10 +30,7 @@ struct Removed {
 }
 
 /// `PUT /v1/subscriptions/{subscriber}/{subject}`
-pub(crate) async fn add<B: Backend>(
-    State(api): State<Shared<B>>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn add(State(api): State<Shared>, request: Request) -> Result<Response, Problem> {
     let (subscriber, subject) = edge(&request)?;
     let subscribe = Change::Subscribe {
         subscriber,
@@ -49,8 +45,8 @@ pub(crate) async fn add<B: Backend>(
 }
 
 /// `DELETE /v1/subscriptions/{subscriber}/{subject}`
-pub(crate) async fn remove<B: Backend>(
-    State(api): State<Shared<B>>,
+pub(crate) async fn remove(
+    State(api): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
     let (subscriber, subject) = edge(&request)?;
@@ -89,8 +85,8 @@ struct Subscriptions {
 }
 
 /// `GET /v1/subscribers/{subject}`
-pub(crate) async fn subscribers<B: Backend>(
-    State(api): State<Shared<B>>,
+pub(crate) async fn subscribers(
+    State(api): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
     Caller::of(&request).check_id(&id_at(request.uri(), 2)?)?;
@@ -104,8 +100,8 @@ pub(crate) async fn subscribers<B: Backend>(
 }
 
 /// `GET /v1/subscriptions/{subscriber}`
-pub(crate) async fn subscriptions<B: Backend>(
-    State(api): State<Shared<B>>,
+pub(crate) async fn subscriptions(
+    State(api): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
     let page = page(api.router(), request.uri(), SUBSCRIPTIONS)?;

@@ -4,21 +4,20 @@
 
 /// The file of tokens.
 mod file;
-/// The tokens in force, which a reload replaces.
-mod live;
 #[cfg(test)]
 mod tests;
 
-use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
+use crate::error::TokensError;
 use crate::limits::{TOKEN_BYTES_MAX, TOKEN_BYTES_MIN, TOKENS_MAX};
-pub use live::LiveTokens;
-pub(crate) use live::{Denial, TokenCounts};
+
+/// The name under which requests without a token are counted.
+pub(crate) const LOCAL: &str = "local";
 
 /// A right that a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -185,6 +184,11 @@ impl Tokens {
         self.find(secret.as_bytes()).map(|token| &*token.name)
     }
 
+    /// Returns whether a token is in the set as it is.
+    pub(crate) fn has(&self, token: &Token) -> bool {
+        self.0.iter().any(|other| other.is_same(token))
+    }
+
     /// Finds the token with this secret. The time that it takes does not depend on the secrets.
     pub(crate) fn find(&self, secret: &[u8]) -> Option<&Arc<Token>> {
         let given = digest(&SHA256, secret);
@@ -217,26 +221,3 @@ fn digest_of_secret(secret: &str) -> Result<Digest, String> {
     kept.copy_from_slice(digest(&SHA256, secret.as_bytes()).as_ref());
     Ok(kept)
 }
-
-/// Reason why tokens cannot be used. Its `Display` is a sentence that shows no secret.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TokensError {
-    /// The name of the token, or its place in the file.
-    about: String,
-    why: String,
-}
-
-impl TokensError {
-    fn new(about: &str, why: impl Into<String>) -> Self {
-        let (about, why) = (about.to_owned(), why.into());
-        Self { about, why }
-    }
-}
-
-impl fmt::Display for TokensError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "token `{}`: {}", self.about, self.why)
-    }
-}
-
-impl Error for TokensError {}

@@ -16,6 +16,9 @@ mod operations;
 mod awaiting_keys;
 /// Tickets that several nodes share.
 mod shared_tickets;
+/// Identities of a server, for tests of other crates.
+#[cfg(feature = "sim")]
+mod sim;
 
 use std::borrow::Cow;
 use std::sync::OnceLock;

@@ -8,7 +8,6 @@ mod seeds;
 mod net;
 #[cfg(test)]
 mod client;
-#[cfg_attr(not(test), expect(dead_code, reason = "stories use all of it"))]
 mod parts;
 #[cfg(test)]
 mod world;

@@ -13,9 +13,10 @@ use super::line;
 use crate::api::Api;
 use crate::caller::Caller;
 use crate::items::{Items, Shape};
+use crate::live_tokens::LiveTokens;
 use crate::stream::Stream;
 use crate::tests::fake::{Fake, Workers};
-use crate::tokens::{LiveTokens, Tokens};
+use crate::tokens::Tokens;
 
 const LINES: u64 = 200_000;
 
@@ -88,6 +89,7 @@ fn what_a_line_costs() {
         for online in [false, true] {
             let fake = Fake::new();
             fake.workers(Workers::Count);
+            fake.act_on_a_thread();
             if online {
                 for n in 0..LINES as u32 {
                     fake.login(&n.to_string(), 0, n);
@@ -99,11 +101,11 @@ fn what_a_line_costs() {
             measured(&format!("{name}, {state}: find, parse, publish"), || {
                 each_line(pieces, |item| {
                     let event = line::event(item, 65_536).unwrap();
-                    black_box(fake.router.publish(event, &tally));
+                    black_box(fake.router().publish(event, &tally));
                 })
             });
             let api = Arc::new(Api::new(
-                fake,
+                fake.handle.clone(),
                 LiveTokens::new(Tokens::default(), true),
                 65_536,
             ));

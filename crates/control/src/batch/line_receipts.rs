@@ -19,22 +19,16 @@ use tokio::time::timeout;
 use super::line;
 use super::outbox::{Left, Outbox, Room, late, outbox};
 use crate::api::{Api, Shared};
-use crate::backend::Backend;
 use crate::caller::Caller;
 use crate::limits::{
     ANSWER_CHUNK_BYTES, RECEIPT_WAIT, WINDOW_BYTES_MAX, WINDOW_EVENTS_MAX, WINDOW_TARGETS_MAX,
 };
-use crate::metrics::Counting;
+use crate::metrics::published::Counting;
 use crate::receipt::{Receipt, unsettled};
 use crate::stream::{Failure, Stream, Turn};
 
 /// Begins to answer a batch.
-pub(super) fn answer<B: Backend>(
-    api: Shared<B>,
-    stream: Stream,
-    caller: Caller,
-    is_stored: bool,
-) -> Response {
+pub(super) fn answer(api: Shared, stream: Stream, caller: Caller, is_stored: bool) -> Response {
     let (outbox, answer) = outbox();
     // A task of its own: the connection only carries what is there to be read.
     tokio::spawn(async move {
@@ -58,8 +52,8 @@ pub(super) fn answer<B: Backend>(
 }
 
 /// A batch under way.
-struct Batch<'a, B> {
-    api: &'a Api<B>,
+struct Batch<'a> {
+    api: &'a Api,
     stream: Stream,
     caller: Caller,
     is_stored: bool,
@@ -83,7 +77,7 @@ enum Step {
     Left,
 }
 
-impl<B: Backend> Batch<'_, B> {
+impl Batch<'_> {
     async fn run(&mut self, outbox: &Outbox) -> Result<(), Left> {
         let mut turn = Turn::default();
         loop {

@@ -20,7 +20,6 @@ use replication::{Append, AppendError, Applied, Command, Position, Wait};
 
 use super::line;
 use crate::api::Api;
-use crate::backend::Backend;
 use crate::caller::Caller;
 use crate::limits::{CHUNK_BYTES_MAX, CHUNK_EVENTS_MAX, CHUNK_LINES_FACTOR, CHUNKS_MAX};
 use crate::replicated::{Appending, append, command};
@@ -104,8 +103,8 @@ enum Pause {
 }
 
 /// The lines of a batch on their way into the log and out of it.
-struct Pipeline<'a, B> {
-    api: &'a Api<B>,
+struct Pipeline<'a> {
+    api: &'a Api,
     log: &'a dyn Append,
     stream: Stream,
     caller: Caller,
@@ -122,8 +121,8 @@ struct Pipeline<'a, B> {
     is_starved: bool,
 }
 
-impl<'a, B: Backend> Pipeline<'a, B> {
-    fn new(api: &'a Api<B>, log: &'a dyn Append, request: Request) -> Self {
+impl<'a> Pipeline<'a> {
+    fn new(api: &'a Api, log: &'a dyn Append, request: Request) -> Self {
         let Request {
             stream,
             caller,

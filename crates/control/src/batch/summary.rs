@@ -11,18 +11,17 @@ use serde::Serialize;
 
 use super::line;
 use crate::api::Api;
-use crate::backend::Backend;
 use crate::caller::Caller;
 use crate::idempotency::{self, First};
 use crate::limits::{WINDOW_BYTES_MAX, WINDOW_EVENTS_MAX, WINDOW_TARGETS_MAX};
-use crate::metrics::Counting;
+use crate::metrics::published::Counting;
 use crate::problem::Problem;
 use crate::receipt::{is_zero, settled, unsettled};
 use crate::stream::{Failures, Stream, Turn};
 
 /// Publishes a batch and sums its receipts.
-pub(super) async fn answer<B: Backend>(
-    api: &Api<B>,
+pub(super) async fn answer(
+    api: &Api,
     stream: Stream,
     caller: Caller,
     is_stored: bool,
@@ -64,8 +63,8 @@ pub(super) async fn answer<B: Backend>(
 }
 
 /// A batch under way.
-struct Batch<'a, B> {
-    api: &'a Api<B>,
+struct Batch<'a> {
+    api: &'a Api,
     stream: Stream,
     caller: Caller,
     is_stored: bool,
@@ -93,7 +92,7 @@ enum Pause {
     TurnOver,
 }
 
-impl<B: Backend> Batch<'_, B> {
+impl Batch<'_> {
     async fn run(&mut self) -> Result<(), Problem> {
         let mut turn = Turn::default();
         loop {

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use hyper::rt::{Sleep, Timer};
 use hyper_util::rt::TokioTimer;
 
-use super::places::Place;
 use crate::limits::{IDLE_WAIT, UNAUTHORIZED_IDLE_WAIT};
+use crate::places::Place;
 
 /// Makes the timer of one connection whose `header_read_timeout` is `head`: the only time that
 /// hyper's HTTP/1 server asks a timer for, once for each head it begins to wait for. The connection

@@ -8,23 +8,24 @@ use server::Handle;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
-use super::places::Places;
 use super::{ConnectionService, Ended, serve_in_place};
 use crate::api::Api;
-use crate::control::StartError;
-use crate::identity::now;
-use crate::metrics::ListenerMetrics;
-use crate::presence::Presence;
+use crate::api::Presence;
+use crate::error::StartError;
+use crate::live_tokens::LiveTokens;
+use crate::metrics::listener::ListenerMetrics;
+use crate::places::Places;
 use crate::routes;
 use crate::shared::own::OwnState;
-use crate::tokens::{LiveTokens, Tokens};
+use crate::time::now;
+use crate::tokens::Tokens;
 
 /// The control API of a simulated server, without a socket, threads and tokens. Owned by the test.
 pub struct SimControl {
     service: ConnectionService,
     places: Arc<Places>,
     counts: Arc<ListenerMetrics>,
-    api: Arc<Api<Handle>>,
+    api: Arc<Api>,
 }
 
 impl fmt::Debug for SimControl {

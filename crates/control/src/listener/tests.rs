@@ -6,6 +6,8 @@ mod bodies;
 mod heads;
 /// How much is read at a time.
 mod reads;
+/// Bodies that an answer does not need.
+mod unneeded;
 /// Answers that are not read.
 mod unread;
 
@@ -15,13 +17,14 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
 use tokio::time::{Instant, sleep};
 
-use super::{ConnectionService, Ended, Places};
+use super::{ConnectionService, Ended};
 use wire::head::HEAD_BYTES_MAX;
 
 use crate::limits::{
     AUTHORIZED_MAX, IDLE_WAIT, UNAUTHORIZED_IDLE_WAIT, UNAUTHORIZED_MAX, UNAUTHORIZED_WAIT,
 };
-use crate::metrics::ListenerMetrics;
+use crate::metrics::listener::ListenerMetrics;
+use crate::places::Places;
 use crate::routes;
 use crate::tests::fake::{Fake, run};
 

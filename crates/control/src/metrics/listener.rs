@@ -7,7 +7,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use serde::Serialize;
 
-use super::gauge;
+use super::encode::gauge;
 
 /// The counters. They live as long as the control API.
 #[derive(Debug, Default)]

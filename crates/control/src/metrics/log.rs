@@ -6,7 +6,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use replication::Status;
 
-use super::gauge;
+use super::encode::gauge;
 
 /// Writes them for Prometheus.
 pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, status: &Status) -> fmt::Result {

@@ -6,7 +6,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use server::PresenceCounts;
 
-use super::gauge;
+use super::encode::gauge;
 
 /// What is shown of presence.
 #[derive(Debug, Clone, Copy)]

@@ -11,7 +11,7 @@ use rustix::fs::stat;
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
 
-use super::gauge;
+use super::encode::gauge;
 
 /// What the kernel says of this process. What it does not say is left out.
 #[derive(Debug, Default, PartialEq)]

@@ -6,7 +6,7 @@ use graph::Commits;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use super::gauge;
+use super::encode::gauge;
 
 /// Writes them for Prometheus.
 pub(super) fn encode(

@@ -5,7 +5,7 @@ use std::fmt;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use crate::tokens::TokenCounts;
+use crate::live_tokens::TokenCounts;
 
 impl TokenCounts {
     /// Writes them for Prometheus.

@@ -22,7 +22,6 @@ use tokio::time::{Instant, sleep};
 
 use super::{Presence, presence};
 use crate::api::Shared;
-use crate::backend::Backend;
 use crate::caller::Caller;
 use crate::limits::{
     FEED_HEARTBEAT, FEED_IDS_PER_LINE, FEED_LINES_PER_PIECE, FEED_PIECES_MAX, FEED_TICK, FEEDS_MAX,
@@ -61,8 +60,8 @@ enum Line<'a> {
 }
 
 /// `GET /v1/presence`
-pub(crate) async fn edges<B: Backend>(
-    State(api): State<Shared<B>>,
+pub(crate) async fn edges(
+    State(api): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
     let query = Query::parse(request.uri(), &["cursor"])?;
@@ -90,15 +89,15 @@ pub(crate) async fn edges<B: Backend>(
 struct Ended;
 
 /// One program that reads edges. Lives until it leaves, the server drains or its token is removed.
-struct Reader<B: Backend> {
-    api: Shared<B>,
+struct Reader {
+    api: Shared,
     caller: Caller,
     presence: Presence,
     pieces: mpsc::Sender<Bytes>,
     _place: OwnedSemaphorePermit,
 }
 
-impl<B: Backend> Reader<B> {
+impl Reader {
     async fn run(self, start: Option<Result<u64, FeedReset>>) {
         // Each way out drops the sender, which ends the body.
         let _ = self.follow(start).await;
@@ -226,7 +225,7 @@ impl<B: Backend> Reader<B> {
     fn check(&self) -> Result<(), Ended> {
         let token = self.caller.token();
         let is_valid = token.is_none_or(|token| self.api.tokens.has(token));
-        let goes_on = is_valid && !self.pieces.is_closed() && !self.api.backend.is_draining();
+        let goes_on = is_valid && !self.pieces.is_closed() && !self.api.server.is_draining();
         if goes_on { Ok(()) } else { Err(Ended) }
     }
 }

@@ -6,15 +6,15 @@ use axum::response::{IntoResponse, Response};
 use graph::Id;
 use serde::{Deserialize, Serialize};
 
-use super::{Others, Presence, hidden, nodes_of, presence};
-use crate::api::{Api, Shared};
-use crate::backend::Backend;
+use super::{Others, nodes_of, presence};
+use crate::api::{Api, Presence, Shared};
 use crate::body;
 use crate::caller::Caller;
 use crate::json::sentence;
 use crate::limits::PRESENCE_BODY_BYTES_MAX;
 use crate::problem::Problem;
 use crate::query::Query;
+use crate::shared::piece::IdentityPiece;
 
 /// Presence of an id.
 #[derive(Serialize)]
@@ -36,10 +36,7 @@ struct Asked {
 }
 
 /// `GET /v1/presence/{id}`
-pub(crate) async fn get<B: Backend>(
-    State(api): State<Shared<B>>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn get(State(api): State<Shared>, request: Request) -> Result<Response, Problem> {
     let id = Caller::id_of(&request)?;
     Query::parse(request.uri(), &[])?;
     let presence = presence(&api)?;
@@ -47,10 +44,7 @@ pub(crate) async fn get<B: Backend>(
 }
 
 /// `PUT /v1/presence/{id}`
-pub(crate) async fn put<B: Backend>(
-    State(api): State<Shared<B>>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn put(State(api): State<Shared>, request: Request) -> Result<Response, Problem> {
     let id = Caller::id_of(&request)?;
     Query::parse(request.uri(), &[])?;
     let presence = presence(&api)?;
@@ -60,17 +54,21 @@ pub(crate) async fn put<B: Backend>(
         let why = format!("{}; send {{\"hidden\":true}}", sentence(&error));
         Problem::bad("body", why)
     })?;
-    hidden::set(&api, &id, asked.hidden).await?;
+    api.share(IdentityPiece::Hide {
+        id: id.clone(),
+        hidden: asked.hidden,
+    })
+    .await?;
     Ok(Json(of(&api, presence, id)).into_response())
 }
 
 /// Returns the presence of an id; `None` where it is not kept.
-pub(crate) fn known<B: Backend>(api: &Api<B>, id: &Id) -> Option<OfId> {
+pub(crate) fn known(api: &Api, id: &Id) -> Option<OfId> {
     let presence = api.presence.as_ref()?;
     Some(of(api, presence, id.clone()))
 }
 
-fn of<B: Backend>(api: &Api<B>, presence: &Presence, id: Id) -> OfId {
+fn of(api: &Api, presence: &Presence, id: Id) -> OfId {
     let key = api.router().graph().find(&id);
     OfId {
         online: key.is_some_and(|key| presence.online.is_online(key)),

@@ -10,7 +10,6 @@ use graph::Id;
 
 use super::presence;
 use crate::api::Shared;
-use crate::backend::Backend;
 use crate::caller::Caller;
 use crate::items::Shape;
 use crate::json::sentence;
@@ -20,8 +19,8 @@ use crate::query::Query;
 use crate::stream::{Stream, Turn, announced};
 
 /// `POST /v1/online`
-pub(crate) async fn online<B: Backend>(
-    State(api): State<Shared<B>>,
+pub(crate) async fn online(
+    State(api): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {
     let online = presence(&api)?.online.clone();

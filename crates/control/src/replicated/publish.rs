@@ -11,13 +11,11 @@ use tokio::time::{Instant, sleep};
 
 use super::{Replicated, append, command, sentence};
 use crate::api::Api;
-use crate::backend::Backend;
 use crate::idempotency::{again, answer, of_another};
 use crate::limits::{FIRST_ANSWER_INTERVAL, FIRST_ANSWER_WAIT};
-use crate::metrics::Verb;
+use crate::metrics::published::Verb;
 use crate::problem::Problem;
-use crate::publish::When;
-use crate::receipt::Receipt;
+use crate::receipt::{Receipt, When};
 use crate::shared::piece::{Digest, KeyPiece};
 
 /// Request with an idempotency key.
@@ -30,8 +28,8 @@ pub(crate) struct Keyed {
 }
 
 /// Publishes an event and answers with its receipt over all nodes.
-pub(crate) async fn deliver<B: Backend>(
-    api: &Api<B>,
+pub(crate) async fn deliver(
+    api: &Api,
     replicated: &Replicated,
     verb: Verb,
     event: Event,
@@ -101,11 +99,7 @@ impl Replicated {
 
     /// Answers a request whose event an earlier one with the key has published. The first answer
     /// may still be on its way; if its node is gone, it never comes.
-    async fn answer_repeat<B: Backend>(
-        &self,
-        api: &Api<B>,
-        keyed: Keyed,
-    ) -> Result<Response, Problem> {
+    async fn answer_repeat(&self, api: &Api, keyed: Keyed) -> Result<Response, Problem> {
         let Some(claim) = self.shared.claim(keyed.key, 0) else {
             return Err(Problem::from(AppendError::Unknown));
         };
@@ -145,7 +139,7 @@ impl Replicated {
 }
 
 /// The receipt of which nothing but the id is known.
-fn id_alone<B: Backend>(api: &Api<B>, position: Position) -> Bytes {
+fn id_alone(api: &Api, position: Position) -> Bytes {
     let id = api.router().event_id(position.number()).to_string();
     json!({ "id": id }).to_string().into()
 }

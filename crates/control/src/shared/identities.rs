@@ -5,120 +5,128 @@ use std::time::Duration;
 use auth::UnixSeconds;
 use auth::bans::BAN_SECONDS_MAX;
 use auth::tickets::Holder;
+use graph::Id;
+use server::Handle;
 
 use super::piece::{Digest, IdentityPiece};
 use super::tables::Known;
-use crate::backend::{Backend, IdentityError};
-use crate::presence::hidden;
+use crate::error::IdentityError;
 
-/// What a server does with shared state.
-pub(super) trait Identities: Send + Sync {
-    /// Applies a piece of a node.
-    fn apply(
-        &self,
-        piece: IdentityPiece,
-        node: u64,
-        is_own: bool,
-        now: UnixSeconds,
-    ) -> Result<(), IdentityError>;
-
-    /// Takes over what was known of identities when the server was stopped.
-    fn restore(&self, known: Known, now: UnixSeconds) -> Result<(), IdentityError>;
-
-    /// Notes that a node is gone.
-    fn node_gone(&self, node: u64, now: UnixSeconds);
+/// Makes a piece of a node take effect on a server.
+pub(super) fn apply(
+    server: &Handle,
+    piece: IdentityPiece,
+    node: u64,
+    is_own: bool,
+    now: UnixSeconds,
+) -> Result<(), IdentityError> {
+    match piece {
+        // Clocks differ: a time is not in the future because this node is behind.
+        IdentityPiece::RevokeId { id, before, at } => {
+            Ok(server.revoke(&id, UnixSeconds(before), now.max(UnixSeconds(at)))?)
+        }
+        IdentityPiece::RevokeToken { jti, at } => {
+            Ok(server.revoke_token(&jti, now.max(UnixSeconds(at)))?)
+        }
+        IdentityPiece::Ban { id, until } => {
+            match until.saturating_sub(now.0).min(BAN_SECONDS_MAX) {
+                0 => Ok(()),
+                seconds => Ok(server.ban(&id, Duration::from_secs(seconds), now)?),
+            }
+        }
+        IdentityPiece::Close { id } => {
+            server.close(&server.router().sessions(&id));
+            Ok(())
+        }
+        IdentityPiece::Issue {
+            ticket: Digest(hash),
+            ids,
+            issued,
+            until,
+        } => Ok(server.accept_ticket(hash, &ids, UnixSeconds(issued), UnixSeconds(until), now)?),
+        IdentityPiece::Use {
+            ticket: Digest(hash),
+            ids,
+            issued,
+            session,
+        } => {
+            if is_own {
+                server.ticket_announced(&hash, session);
+                return Ok(());
+            }
+            let holder = Holder { node, session };
+            Ok(server.ticket_used_elsewhere(hash, &ids, UnixSeconds(issued), holder, now)?)
+        }
+        IdentityPiece::Release {
+            ticket: Digest(hash),
+            session,
+        } => {
+            if !is_own {
+                server.ticket_released_elsewhere(&hash, Holder { node, session }, now);
+            }
+            Ok(())
+        }
+        IdentityPiece::Hide { id, hidden } => hide(server, &id, hidden),
+    }
 }
 
-impl<B: Backend> Identities for B {
-    fn apply(
-        &self,
-        piece: IdentityPiece,
-        node: u64,
-        is_own: bool,
-        now: UnixSeconds,
-    ) -> Result<(), IdentityError> {
-        match piece {
-            // Clocks differ: a time is not in the future because this node is behind.
-            IdentityPiece::RevokeId { id, before, at } => {
-                self.revoke(&id, UnixSeconds(before), now.max(UnixSeconds(at)))
-            }
-            IdentityPiece::RevokeToken { jti, at } => {
-                self.revoke_token(&jti, now.max(UnixSeconds(at)))
-            }
-            IdentityPiece::Ban { id, until } => {
-                match until.saturating_sub(now.0).min(BAN_SECONDS_MAX) {
-                    0 => Ok(()),
-                    seconds => self.ban(&id, Duration::from_secs(seconds), now),
-                }
-            }
-            IdentityPiece::Close { id } => {
-                self.close(&self.router().sessions(&id));
-                Ok(())
-            }
-            IdentityPiece::Issue {
-                ticket: Digest(hash),
-                ids,
-                issued,
-                until,
-            } => self.accept_ticket(hash, &ids, UnixSeconds(issued), UnixSeconds(until), now),
-            IdentityPiece::Use {
-                ticket: Digest(hash),
-                ids,
-                issued,
-                session,
-            } => {
-                if is_own {
-                    self.ticket_announced(&hash, session);
-                    return Ok(());
-                }
-                let holder = Holder { node, session };
-                self.ticket_used_elsewhere(hash, &ids, UnixSeconds(issued), holder, now)
-            }
-            IdentityPiece::Release {
-                ticket: Digest(hash),
-                session,
-            } => {
-                if !is_own {
-                    self.ticket_released_elsewhere(&hash, Holder { node, session }, now);
-                }
-                Ok(())
-            }
-            IdentityPiece::Hide { id, hidden } => hidden::apply(self, &id, hidden),
+/// Takes over what was known of identities when the server was stopped.
+pub(super) fn restore(
+    server: &Handle,
+    known: Known,
+    now: UnixSeconds,
+) -> Result<(), IdentityError> {
+    match known {
+        Known::RevokedId { id, before } => {
+            // Clocks differ: the time is not in the future because this one is behind.
+            let before = UnixSeconds(before);
+            Ok(server.revoke(&id, before, now.max(before))?)
         }
-    }
-
-    fn node_gone(&self, node: u64, now: UnixSeconds) {
-        self.tickets_of_node_gone(node, now);
-    }
-
-    fn restore(&self, known: Known, now: UnixSeconds) -> Result<(), IdentityError> {
-        match known {
-            Known::RevokedId { id, before } => {
-                // Clocks differ: the time is not in the future because this one is behind.
-                let before = UnixSeconds(before);
-                self.revoke(&id, before, now.max(before))
-            }
-            Known::RevokedToken { jti } => self.revoke_token(&jti, now),
-            Known::Banned { id, until } => match until.saturating_sub(now.0).min(BAN_SECONDS_MAX) {
-                0 => Ok(()),
-                seconds => self.ban(&id, Duration::from_secs(seconds), now),
-            },
-            Known::Waiting {
-                hash,
-                ids,
-                issued,
-                until,
-            } => self.accept_ticket(hash, &ids, UnixSeconds(issued), UnixSeconds(until), now),
-            Known::Used {
-                hash,
-                ids,
-                issued,
-                holder: (node, session),
-            } => {
-                let holder = Holder { node, session };
-                self.ticket_used_elsewhere(hash, &ids, UnixSeconds(issued), holder, now)
-            }
-            Known::Hidden { id } => hidden::apply(self, &id, true),
+        Known::RevokedToken { jti } => Ok(server.revoke_token(&jti, now)?),
+        Known::Banned { id, until } => match until.saturating_sub(now.0).min(BAN_SECONDS_MAX) {
+            0 => Ok(()),
+            seconds => Ok(server.ban(&id, Duration::from_secs(seconds), now)?),
+        },
+        Known::Waiting {
+            hash,
+            ids,
+            issued,
+            until,
+        } => Ok(server.accept_ticket(hash, &ids, UnixSeconds(issued), UnixSeconds(until), now)?),
+        Known::Used {
+            hash,
+            ids,
+            issued,
+            holder: (node, session),
+        } => {
+            let holder = Holder { node, session };
+            Ok(server.ticket_used_elsewhere(hash, &ids, UnixSeconds(issued), holder, now)?)
         }
+        Known::Hidden { id } => hide(server, &id, true),
     }
+}
+
+/// Hides an id on this server, or shows it again. Does nothing where presence is not kept. The key
+/// of a hidden id is held, so that it is not given to another id.
+///
+/// # Errors
+///
+/// When there is no room for an id that nobody knew.
+pub(super) fn hide(server: &Handle, id: &Id, is_hidden: bool) -> Result<(), IdentityError> {
+    let Some(online) = server.presence().map(|presence| presence.online()) else {
+        return Ok(());
+    };
+    let graph = server.router().graph();
+    if is_hidden {
+        // Held for as long as it hides: another id must not hide in its place.
+        let key = graph.hold(id).map_err(|full| IdentityError::full(&full))?;
+        if !online.set_hidden(key, true) {
+            graph.release(key);
+        }
+    } else if let Some(key) = graph.find(id)
+        && online.set_hidden(key, false)
+    {
+        graph.release(key);
+    }
+    Ok(())
 }

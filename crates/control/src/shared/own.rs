@@ -4,16 +4,15 @@
 //! graph in memory keeps none.
 
 use auth::UnixSeconds;
-use graph::{GraphError, Id};
+use graph::GraphError;
 use parking_lot::Mutex;
 use replication::shared::SharedRows;
 use replication::{DecodeError, Position};
+use server::Handle;
 use tokio::sync::oneshot;
 
 use super::piece::IdentityPiece;
-use super::{restore, tables};
-use crate::backend::Backend;
-use crate::presence::hidden;
+use super::{identities, restore, tables};
 use crate::problem::Problem;
 
 /// Stored revocations, bans and hidden ids. Owned by the API.
@@ -29,68 +28,48 @@ impl Default for OwnState {
 impl OwnState {
     /// Takes over what was stored with the graph of a server, and makes it take effect. Sessions
     /// that were faster end.
-    pub(crate) fn load<B: Backend>(backend: &B, now: UnixSeconds) -> Result<Self, DecodeError> {
-        let stored = backend.router().graph().take_rows();
+    pub(crate) fn load(server: &Handle, now: UnixSeconds) -> Result<Self, DecodeError> {
+        let stored = server.router().graph().take_rows();
         let mut rows = SharedRows::load(&tables::OF_ONE, &stored)?;
         rows.advance(now.0);
-        restore(backend, &rows);
+        restore(server, &rows);
         tables::read(&rows, |known| {
             if let tables::Known::Banned { id, .. } = known {
-                backend.close(&backend.router().sessions(&id));
+                server.close(&server.router().sessions(&id));
             }
         });
         Ok(Self(Mutex::new(rows)))
     }
 
-    /// Stores a piece that has taken effect. Returns when it is on disk.
-    pub(crate) async fn keep<B: Backend>(
+    /// Makes a piece take effect, and stores it. Returns when it is on disk.
+    pub(crate) async fn share(
         &self,
-        backend: &B,
+        server: &Handle,
         piece: &IdentityPiece,
         now: UnixSeconds,
     ) -> Result<(), Problem> {
         let stored = {
             let mut rows = self.0.lock();
             rows.advance(now.0);
-            tables::write(&mut rows, piece, 0, Position::default())?;
-            store(backend, &mut rows)
-        };
-        outcome(stored).await
-    }
-
-    /// Hides an id or shows it again, and stores that. Returns when it is on disk.
-    pub(crate) async fn hide<B: Backend>(
-        &self,
-        backend: &B,
-        id: &Id,
-        hidden: bool,
-        now: UnixSeconds,
-    ) -> Result<(), Problem> {
-        let stored = {
-            let mut rows = self.0.lock();
-            rows.advance(now.0);
-            // Under the lock: of two requests about an id, the disk gets the one that holds.
-            hidden::apply(backend, id, hidden)?;
-            let piece = IdentityPiece::Hide {
-                id: id.clone(),
-                hidden,
-            };
-            if let Err(error) = tables::write(&mut rows, &piece, 0, Position::default()) {
-                // There is no room, so it was not hidden before.
-                hidden::apply(backend, id, false)?;
+            identities::apply(server, piece.clone(), 0, true, now)?;
+            if let Err(error) = tables::write(&mut rows, piece, 0, Position::default()) {
+                if let IdentityPiece::Hide { id, .. } = piece {
+                    // There is no room, so it was not hidden before.
+                    identities::hide(server, id, false)?;
+                }
                 return Err(error.into());
             }
-            store(backend, &mut rows)
+            store(server, &mut rows)
         };
         outcome(stored).await
     }
 
-    /// Returns the number of pieces.
+    /// Returns what is stored.
     #[cfg(test)]
-    pub(crate) fn count(&self) -> usize {
-        let mut count = 0;
-        tables::read(&self.0.lock(), |_| count += 1);
-        count
+    pub(crate) fn stored(&self) -> Vec<tables::Known> {
+        let mut stored = Vec::new();
+        tables::read(&self.0.lock(), |known| stored.push(known));
+        stored
     }
 }
 
@@ -99,9 +78,9 @@ type Storing = oneshot::Receiver<Result<(), GraphError>>;
 
 /// Hands changes of the rows to the graph. The caller has the rows locked: the disk gets changes in
 /// their order.
-fn store<B: Backend>(backend: &B, rows: &mut SharedRows) -> Storing {
+fn store(server: &Handle, rows: &mut SharedRows) -> Storing {
     let (answer, answered) = oneshot::channel();
-    let graph = backend.router().graph();
+    let graph = server.router().graph();
     graph.set_rows(rows.take_changes(), |stored| {
         // The client may have gone; what it asked for is done all the same.
         let _ = answer.send(stored);

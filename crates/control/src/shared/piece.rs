@@ -2,7 +2,6 @@
 //!
 //! Owns their form. A field may be added later if nodes that do not know it can do without.
 
-use super::presence::PresencePiece;
 use auth::tickets::Hash;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -83,6 +82,18 @@ pub(crate) enum KeyPiece {
     },
 }
 
+/// What nodes tell each other of presence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub(crate) enum PresencePiece {
+    /// These ids have come to the node that says so, and then those have left it.
+    Edges { online: Vec<Id>, offline: Vec<Id> },
+    /// Every node is to tell which ids it has: one has started.
+    Ask,
+    /// The node that says so has told the backend of the edges of these places of the log.
+    Told { places: Vec<u64> },
+}
+
 /// SHA-256 of something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Digest(pub(crate) Hash);
@@ -147,7 +158,17 @@ impl KeyPiece {
     }
 }
 
-pub(super) fn json(piece: &impl Serialize) -> Bytes {
+impl PresencePiece {
+    /// Returns the command that carries it.
+    pub(crate) fn command(&self) -> Command {
+        Command::Shared {
+            kind: shared::PRESENCE,
+            bytes: json(self),
+        }
+    }
+}
+
+fn json(piece: &impl Serialize) -> Bytes {
     let bytes = serde_json::to_vec(piece);
     bytes.expect("numbers and strings are JSON").into()
 }

@@ -7,11 +7,10 @@ use std::sync::Arc;
 
 use graph::Id;
 use presence::{Cause, IdEdge};
-use replication::{Append, Command, Wait, shared};
-use serde::{Deserialize, Serialize};
+use replication::{Append, Wait};
 use server::{Handle, PresenceLog};
 
-use super::piece::json;
+use super::piece::PresencePiece;
 
 /// Bytes of the ids in one command: a piece of shared state has 64 KiB, and an escaped character up
 /// to six times its bytes.
@@ -20,42 +19,20 @@ const IDS_BYTES_MAX: usize = 8 << 10;
 /// Places in one command: twenty digits and a comma each.
 const PLACES_MAX: usize = 2_000;
 
-/// What nodes tell each other of presence.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "op", rename_all = "snake_case")]
-pub(crate) enum PresencePiece {
-    /// These ids have come to the node that says so, and then those have left it.
-    Edges { online: Vec<Id>, offline: Vec<Id> },
-    /// Every node is to tell which ids it has: one has started.
-    Ask,
-    /// The node that says so has told the backend of the edges of these places of the log.
-    Told { places: Vec<u64> },
-}
-
-impl PresencePiece {
-    /// Returns the command that carries it.
-    pub(crate) fn command(&self) -> Command {
-        Command::Shared {
-            kind: shared::PRESENCE,
-            bytes: json(self),
+/// Takes what a node has told.
+pub(super) fn apply(piece: PresencePiece, server: &Handle, cause: Cause) {
+    let Some(presence) = server.presence() else {
+        return;
+    };
+    match piece {
+        PresencePiece::Ask => presence.tell_nodes_all(),
+        PresencePiece::Edges { online, offline } => {
+            let edge = |online| move |id| IdEdge { id, online };
+            let edges = online.into_iter().map(edge(true));
+            let edges = edges.chain(offline.into_iter().map(edge(false)));
+            presence.node_told(cause, edges.collect());
         }
-    }
-
-    /// Takes what a node has told.
-    pub(crate) fn apply(self, server: &Handle, cause: Cause) {
-        let Some(presence) = server.presence() else {
-            return;
-        };
-        match self {
-            Self::Ask => presence.tell_nodes_all(),
-            Self::Edges { online, offline } => {
-                let edge = |online| move |id| IdEdge { id, online };
-                let edges = online.into_iter().map(edge(true));
-                let edges = edges.chain(offline.into_iter().map(edge(false)));
-                presence.node_told(cause, edges.collect());
-            }
-            Self::Told { places } => presence.node_told_backend(cause.node, places),
-        }
+        PresencePiece::Told { places } => presence.node_told_backend(cause.node, places),
     }
 }
 

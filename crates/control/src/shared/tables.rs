@@ -14,7 +14,7 @@ use replication::shared::{FOR_EVER, Full, Overflow, Row, SharedRows, TableLimits
 use serde::{Deserialize, Serialize};
 
 use super::piece::IdentityPiece;
-use crate::backend::IdentityError;
+use crate::error::IdentityError;
 use crate::limits::{ANSWERS_BYTES_MAX, HIDDEN_IDS_MAX, IDEMPOTENCY_KEYS_MAX, REPEATS_MAX};
 
 /// Ids, and the time before which what was issued to them is refused.
@@ -117,7 +117,7 @@ struct TicketRow {
 
 /// What a row says of an identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Known {
+pub(crate) enum Known {
     /// What was issued to an id before a time is refused.
     RevokedId { id: Id, before: u64 },
     /// A token is refused.

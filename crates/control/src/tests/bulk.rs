@@ -90,7 +90,7 @@ fn json_lines_arrays_and_lists_are_told_apart() {
                 "{content_type} {body}: {answer}"
             );
             for id in [1, 2] {
-                fake.router.graph().remove(&id.into()).unwrap();
+                fake.router().graph().remove(&id.into()).unwrap();
             }
         }
     });
@@ -124,6 +124,6 @@ fn a_hundred_thousand_edges_in_pieces_and_a_bounded_list_of_errors() {
         assert_eq!(answer["added"], 100_000);
         assert_eq!(answer["failed"], 200);
         assert_eq!(answer["errors"].as_array().unwrap().len(), 100);
-        assert_eq!(fake.router.graph().counts().edges, 100_000);
+        assert_eq!(fake.router().graph().counts().edges, 100_000);
     });
 }

@@ -13,7 +13,7 @@ use super::fake::Fake;
 use super::fake_log::FakeLog;
 use crate::api::Api;
 use crate::client_events::ClientEvents;
-use crate::metrics::Verb;
+use crate::metrics::published::Verb;
 
 fn event(subject: u32) -> Event {
     Event {
@@ -82,7 +82,7 @@ fn in_a_cluster_events_of_clients_go_through_the_log_and_its_errors_are_told_apa
 #[test]
 fn without_an_api_nothing_is_published_and_said_to_be() {
     let threads = Builder::new_multi_thread().enable_time().build().unwrap();
-    let events = ClientEvents::<Fake>::new(threads.handle().clone(), Weak::new());
+    let events = ClientEvents::new(threads.handle().clone(), Weak::new());
     let (done, answer) = sync_channel(1);
     events.publish(vec![event(1)], Box::new(move |it| done.send(it).unwrap()));
     assert_eq!(answer.recv().unwrap(), Err(PublishError::Unavailable));

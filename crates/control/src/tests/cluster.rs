@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use presence::{NodeName, Online};
+use presence::{Cause, IdEdge, Millis, NodeName};
 use replication::Append as _;
 use serde_json::{Value, json};
 
@@ -157,9 +157,9 @@ fn a_node_is_ready_when_its_log_is_and_otherwise_says_why() {
 #[test]
 fn with_presence_a_node_knows_where_an_id_is_and_whether_it_hides() {
     run(async {
-        let (log, fake) = (FakeLog::new(), Fake::new());
-        let online = Arc::new(Online::default());
-        *fake.online.lock() = Some(Arc::clone(&online));
+        let (log, fake) = (FakeLog::new(), Fake::with_presence());
+        let presence = fake.handle.presence().unwrap();
+        let online = Arc::clone(presence.online());
         let api = Api {
             replicated: Some(log.replicated(&fake)),
             ..fake.api()
@@ -199,10 +199,21 @@ fn with_presence_a_node_knows_where_an_id_is_and_whether_it_hides() {
             .find(|node| Some(node.incarnation) != status.incarnation);
         let other = other.unwrap();
         let own = status.incarnation.unwrap();
-        *fake.nodes.lock() = vec![NodeName(own.number())];
+        let comes_to = |node: replication::Incarnation, is_own, place| {
+            let node = NodeName(node.number());
+            let cause = Cause {
+                node,
+                is_own,
+                place,
+            };
+            let (id, online) = ("bob".parse().unwrap(), true);
+            presence.node_told(cause, vec![IdEdge { id, online }]);
+            fake.handle.tick_presence(Millis(place));
+        };
+        comes_to(own, true, 1);
         assert_eq!(explain().await.0, "\"no\"", "it has left this one");
-        fake.nodes.lock().push(NodeName(other.incarnation.number()));
-        let key = fake.router.graph().hold(&"bob".parse().unwrap()).unwrap();
+        comes_to(other.incarnation, false, 2);
+        let key = fake.router().graph().hold(&"bob".parse().unwrap()).unwrap();
         online.set_hidden(key, true);
         let (verdict, words, answer) = explain().await;
         let expected = ("\"unknown\"", "edge online_elsewhere hidden one_node");

@@ -3,8 +3,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::fake::{Answer, Fake, ask, run};
+use crate::live_tokens::LiveTokens;
 use crate::routes;
-use crate::tokens::{LiveTokens, Tokens};
+use crate::tokens::Tokens;
 
 fn with_tokens(fake: &Fake) -> axum::Router {
     let tokens = Tokens::single("0123456789abcdef").unwrap();

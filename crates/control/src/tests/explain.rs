@@ -4,10 +4,11 @@ use std::time::Duration;
 use auth::UnixSeconds;
 use axum::Router;
 use serde_json::Value;
-use server::{GapReport, Standing};
+use server::GapReport;
 
 use super::fake::{Fake, ask, run};
 use crate::routes;
+use crate::time::now;
 use crate::tokens::Tokens;
 
 async fn explain(http: &Router, subject: &str, subscriber: &str) -> Value {
@@ -63,10 +64,10 @@ fn a_session_that_is_owed_something_gets_it_later() {
         let fake = Fake::new();
         let http = fake.http();
         fake.subscribe("rj", "news");
+        fake.note_slow("rj");
         fake.login("rj", 0, 5);
         *fake.reported.lock() = |report| report.backlog_frames = 0;
         let live = explain(&http, "news", "rj").await;
-        // The workers of the fake have closed sessions of rj as slow.
         let expected = vec!["edge", "online", "closed_slow"];
         assert_eq!((&live["verdict"], words(&live)), (&"yes".into(), expected));
         assert_eq!(live["sessions"][0]["via"], "rj");
@@ -129,16 +130,16 @@ fn what_keeps_clients_away_and_what_was_lost_is_said() {
         let fake = Fake::new();
         let http = fake.http();
         fake.login("rj", 0, 5);
-        *fake.standing.lock() = Standing {
-            needs_identity: true,
-            banned_until: Some(UnixSeconds(u64::MAX)),
-            revoked_before: Some(UnixSeconds(1)),
-        };
+        fake.note_slow("rj");
+        fake.accept_tickets(true);
+        let (id, now) = ("rj".parse().unwrap(), now());
+        fake.handle.ban(&id, Duration::from_secs(9), now).unwrap();
+        fake.handle.revoke(&id, UnixSeconds(1), now).unwrap();
         *fake.reported.lock() = |report| {
             let ago = Duration::from_secs(9);
             (report.backlog_frames, report.last_gap) = (0, Some(GapReport { lost: 4, ago }));
         };
-        fake.draining.store(true, Ordering::Relaxed);
+        fake.handle.drain();
         let answer = explain(&http, "rj", "rj").await;
         let expected = [
             "self",

@@ -1,35 +1,37 @@
-//! A server without workers, and a client without a socket.
+//! A simulated server whose workers the test plays, and a client without a socket.
 
+use std::cell::RefCell;
 use std::convert::Infallible;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
-use auth::UnixSeconds;
-use auth::tickets::{Hash, Holder};
+use auth::policy::{Policy, PolicySettings};
 use axum::Router as Http;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request};
 use bytes::Bytes;
-use graph::{Graph, Id, Key};
+use graph::Id;
 use history::Limits;
 use parking_lot::Mutex;
-use presence::{NodeName, Online};
 use reactor::{LatencyHistogram, SlotKey, Snapshot};
-use router::{Counts, Mailboxes, Parcel, Payload, Router, SessionRef, WorkerId};
+use router::{Counts, Parcel, Payload, Router, SessionRef, WorkerId};
 use serde_json::Value;
 use server::{
-    AccessLogCounts, EventPublisher, Metric, PresenceCounts, ServerStats, SessionReport, Standing,
-    TicketNews,
+    AccessLogCounts, ExternalWorker, Handle, LiveSettings, Metric, Post, PresenceSettings,
+    ServerStats, SessionReport, WorkerCommand,
 };
 use tower::ServiceExt;
 
 use crate::api::Api;
-use crate::backend::{Backend, IdentityError};
+use crate::live_tokens::LiveTokens;
 use crate::routes;
-use crate::tokens::{LiveTokens, Tokens};
+use crate::tokens::Tokens;
+
+/// Workers of a server.
+const WORKERS: u16 = 4;
 
 /// What the workers do with a parcel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,53 +42,6 @@ pub(crate) enum Workers {
     Sleep,
     /// Settle it and remember nothing.
     Count,
-    /// Have no room for it.
-    Full,
-}
-
-pub(crate) struct FakeMail {
-    pub(crate) workers: Mutex<Workers>,
-    pub(crate) waiting: Mutex<Vec<Parcel>>,
-    pub(crate) seen: Mutex<Vec<(String, Option<String>, Payload)>>,
-}
-
-impl Mailboxes for FakeMail {
-    fn post(&self, _: WorkerId, parcel: Parcel) -> Result<(), Parcel> {
-        if *self.workers.lock() == Workers::Count {
-            settle(
-                &parcel,
-                Counts {
-                    written: targets(&parcel),
-                    ..NONE
-                },
-            );
-            return Ok(());
-        }
-        for delivery in &parcel.deliveries {
-            let event = &parcel.events[delivery.event as usize];
-            let kind = event
-                .event_type
-                .as_ref()
-                .map(|kind| kind.as_str().to_owned());
-            self.seen
-                .lock()
-                .push((event.subject.to_string(), kind, event.payload.clone()));
-        }
-        match *self.workers.lock() {
-            Workers::Write | Workers::Count => settle(
-                &parcel,
-                Counts {
-                    written: targets(&parcel),
-                    ..NONE
-                },
-            ),
-            Workers::Sleep => self.waiting.lock().push(parcel),
-            Workers::Full => return Err(parcel),
-        }
-        Ok(())
-    }
-
-    fn ring(&self, _: WorkerId) {}
 }
 
 pub(crate) const NONE: Counts = Counts {
@@ -95,38 +50,33 @@ pub(crate) const NONE: Counts = Counts {
     shed: 0,
 };
 
-fn targets(parcel: &Parcel) -> u64 {
-    parcel.recipients() as u64
+fn written(parcel: &Parcel) -> Counts {
+    Counts {
+        written: parcel.recipients() as u64,
+        ..NONE
+    }
 }
 
-fn settle(parcel: &Parcel, counts: Counts) {
-    parcel.tally.add(counts);
-    parcel.tally.settle();
+thread_local! {
+    /// Servers whose workers act when a runtime of this thread has nothing else to do.
+    static SERVERS: RefCell<Vec<Fake>> = const { RefCell::new(Vec::new()) };
 }
 
 #[derive(Clone)]
 pub(crate) struct Fake(Arc<Inner>);
 
 pub(crate) struct Inner {
-    pub(crate) router: Router<FakeMail>,
-    pub(crate) draining: AtomicBool,
-    pub(crate) paused: AtomicBool,
-    pub(crate) closed: Mutex<Vec<SessionRef>>,
+    pub(crate) handle: Handle,
+    workers: Vec<ExternalWorker>,
+    mode: Mutex<Workers>,
+    /// Parcels that the workers keep, each with the number of its worker.
+    pub(crate) kept: Mutex<Vec<(usize, Parcel)>>,
+    seen: Mutex<Vec<(String, Option<String>, Payload)>>,
+    closed: Mutex<Vec<SessionRef>>,
     /// Workers keep the question instead of answering it.
     pub(crate) deaf: AtomicBool,
     /// Sessions that are reported at most.
     pub(crate) inspected_max: AtomicUsize,
-    /// What was asked about identities.
-    pub(crate) identity: Mutex<Vec<String>>,
-    /// Identities have no room for more.
-    pub(crate) full: AtomicBool,
-    pub(crate) tickets: AtomicBool,
-    /// What is known of the clients of every id.
-    pub(crate) standing: Mutex<Standing>,
-    /// Who is online, if that is kept.
-    pub(crate) online: Mutex<Option<Arc<Online>>>,
-    /// The nodes on which each id is online.
-    pub(crate) nodes: Mutex<Vec<NodeName>>,
     /// What the workers say of sessions, beyond what is the same for all.
     pub(crate) reported: Mutex<fn(&mut SessionReport)>,
 }
@@ -141,96 +91,98 @@ impl std::ops::Deref for Fake {
 
 impl Fake {
     pub(crate) fn new() -> Self {
-        Self::with_router(|router| router)
+        Self::with(None, |router| router)
     }
 
     /// With a history of this many bytes.
     pub(crate) fn with_history(bytes: usize) -> Self {
         let age_seconds = None;
-        Self::with_router(|router| router.with_history(Limits { bytes, age_seconds }))
+        Self::with(None, |router| {
+            router.with_history(Limits { bytes, age_seconds })
+        })
     }
 
-    fn with_router(change: impl FnOnce(Router<FakeMail>) -> Router<FakeMail>) -> Self {
-        let mail = FakeMail {
-            workers: Mutex::new(Workers::Write),
-            waiting: Mutex::default(),
-            seen: Mutex::default(),
+    /// With presence.
+    pub(crate) fn with_presence() -> Self {
+        let presence = PresenceSettings {
+            delay: Duration::from_secs(1),
+            rate: 1_000_000,
+            subscribers_max: 1000,
+            in_cluster: true,
         };
-        Self(Arc::new(Inner {
-            router: change(Router::new("e", Arc::new(Graph::memory()), mail)),
-            draining: AtomicBool::new(false),
-            paused: AtomicBool::new(false),
+        Self::with(Some(presence), |router| {
+            router
+                .with_history(Limits {
+                    bytes: 1 << 20,
+                    age_seconds: None,
+                })
+                .with_moves()
+        })
+    }
+
+    fn with(
+        presence: Option<PresenceSettings>,
+        prepare: impl FnOnce(Router<Post>) -> Router<Post>,
+    ) -> Self {
+        let live = LiveSettings::default();
+        let (handle, workers) = ExternalWorker::simulated(WORKERS, live, presence, prepare);
+        handle.declare_metrics(erlang::metric_descriptions());
+        let fake = Arc::new(Inner {
+            handle,
+            workers,
+            mode: Mutex::new(Workers::Write),
+            kept: Mutex::default(),
+            seen: Mutex::default(),
             closed: Mutex::default(),
             deaf: AtomicBool::new(false),
             inspected_max: AtomicUsize::new(usize::MAX),
-            identity: Mutex::default(),
-            full: AtomicBool::new(false),
-            tickets: AtomicBool::new(true),
-            standing: Mutex::default(),
-            online: Mutex::default(),
-            nodes: Mutex::default(),
             reported: Mutex::new(|_| ()),
-        }))
+        });
+        let fake = Self(fake);
+        SERVERS.with_borrow_mut(|all| all.push(fake.clone()));
+        fake
+    }
+
+    /// Lets the workers act on a thread of their own, for tests without a runtime of [`run`].
+    pub(crate) fn act_on_a_thread(&self) {
+        let fake = Arc::downgrade(&self.0);
+        thread::spawn(move || {
+            while let Some(fake) = fake.upgrade() {
+                fake.act();
+                drop(fake);
+                thread::park_timeout(Duration::from_millis(1));
+            }
+        });
     }
 
     /// Returns a session of an id on a worker.
     pub(crate) fn login(&self, id: &str, worker: u16, index: u32) -> SessionRef {
         let session = session_at(worker, index);
-        self.router.login(&id.parse().unwrap(), session).unwrap();
+        self.router().login(&id.parse().unwrap(), session).unwrap();
         session
     }
 
     pub(crate) fn subscribe(&self, subscriber: &str, subject: &str) {
-        let graph = self.router.graph();
+        let graph = self.router().graph();
         graph
             .subscribe(&subscriber.parse().unwrap(), &subject.parse().unwrap())
             .unwrap();
     }
 
     pub(crate) fn unsubscribe(&self, subscriber: &str, subject: &str) {
-        let graph = self.router.graph();
+        let graph = self.router().graph();
         graph
             .unsubscribe(&subscriber.parse().unwrap(), &subject.parse().unwrap())
             .unwrap();
     }
 
-    pub(crate) fn workers(&self, workers: Workers) {
-        *self.router.mailboxes().workers.lock() = workers;
-    }
-
-    /// Settles the parcels that wait for the workers with these counts. Returns their number.
-    pub(crate) fn settle(&self, counts: Counts) -> usize {
-        let waiting = std::mem::take(&mut *self.router.mailboxes().waiting.lock());
-        for parcel in &waiting {
-            let events = parcel.deliveries.len() as u64;
-            settle(
-                parcel,
-                Counts {
-                    written: events * counts.written,
-                    queued: events * counts.queued,
-                    shed: events * counts.shed,
-                },
-            );
-        }
-        waiting.iter().map(|parcel| parcel.deliveries.len()).sum()
-    }
-
-    pub(crate) fn waiting(&self) -> usize {
-        self.router.mailboxes().waiting.lock().len()
-    }
-
-    /// Returns what the workers got so far.
-    pub(crate) fn seen(&self) -> Vec<(String, Option<String>, Payload)> {
-        std::mem::take(&mut self.router.mailboxes().seen.lock())
-    }
-
-    pub(crate) fn api(&self) -> Api<Self> {
+    pub(crate) fn api(&self) -> Api {
         self.api_with(Tokens::default())
     }
 
     /// Returns the API with tokens.
-    pub(crate) fn api_with(&self, tokens: Tokens) -> Api<Self> {
-        Api::new(self.clone(), LiveTokens::new(tokens, true), 100)
+    pub(crate) fn api_with(&self, tokens: Tokens) -> Api {
+        Api::new(self.handle.clone(), LiveTokens::new(tokens, true), 100)
     }
 
     pub(crate) fn http(&self) -> Http {
@@ -238,191 +190,155 @@ impl Fake {
     }
 }
 
-impl Backend for Fake {
-    type Mailboxes = FakeMail;
-
-    fn router(&self) -> &Router<FakeMail> {
-        &self.0.router
+impl Inner {
+    pub(crate) fn router(&self) -> &Router<Post> {
+        self.handle.router()
     }
 
-    fn online(&self) -> Option<Arc<Online>> {
-        self.online.lock().clone()
+    /// Changes what the workers do with later parcels.
+    pub(crate) fn workers(&self, workers: Workers) {
+        self.act();
+        *self.mode.lock() = workers;
     }
 
-    fn nodes_of(&self, _: Key) -> Vec<NodeName> {
-        self.nodes.lock().clone()
+    /// Ends the workers: their mailboxes have no room for anything.
+    pub(crate) fn end_workers(&self) {
+        self.workers.iter().for_each(ExternalWorker::close_mailbox);
     }
 
-    fn presence_counts(&self) -> Option<PresenceCounts> {
-        Some(PresenceCounts {
-            told: 4,
-            bulk: 3,
-            ..PresenceCounts::default()
-        })
-    }
-
-    /// Worker 0 has counted 1 of the first metric, 2 of the second; worker 1 a hundred times that.
-    fn stats(&self) -> ServerStats {
-        let worker = |factor: u64| (1..=Metric::ALL.len() as u64).map(|n| n * factor).collect();
-        let mut metrics = Snapshot {
-            metrics: Metric::ALL.iter().map(|metric| metric.describe()).collect(),
-            workers: vec![worker(1), worker(100)],
+    /// Sets whether clients may log in with tickets, and then need one.
+    pub(crate) fn accept_tickets(&self, tickets: bool) {
+        let settings = PolicySettings {
+            tickets,
+            ..PolicySettings::default()
         };
-        metrics.declare(&erlang::metric_descriptions());
-        let latency = LatencyHistogram::default();
-        latency.record(Duration::from_micros(60));
-        latency.record(Duration::from_secs(20));
-        ServerStats {
-            metrics,
-            delivery_latency: latency.read(),
-            access_log: Some(AccessLogCounts {
-                written: 4,
-                dropped: 2,
-                failed: 1,
-            }),
-            slow: vec![("rj".parse().unwrap(), 3)],
-            buffer_limit_bytes: 1 << 20,
+        let policy = Arc::new(Policy::new(settings));
+        drop(self.handle.reload(|live| LiveSettings {
+            policy,
+            ..live.clone()
+        }));
+    }
+
+    /// Sessions of an id were closed as slow three times.
+    pub(crate) fn note_slow(&self, id: &str) {
+        for worker in &self.workers[..3] {
+            worker.note_slow(id.parse().unwrap());
         }
     }
 
-    fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Relaxed)
-    }
-
-    fn is_paused(&self) -> bool {
-        self.paused.load(Ordering::Relaxed)
-    }
-
-    fn close(&self, sessions: &[SessionRef]) {
-        self.closed.lock().extend(sessions);
-    }
-
-    fn inspect(
-        &self,
-        sessions: &[SessionRef],
-        report: impl Fn(Vec<SessionReport>) + Send + Sync + 'static,
-    ) {
-        if self.deaf.load(Ordering::Relaxed) {
-            std::mem::forget(report);
-            return;
+    /// Lets the workers do what they were told.
+    fn act(&self) {
+        for (number, worker) in self.workers.iter().enumerate() {
+            for command in worker.take_commands() {
+                self.carry_out(number, worker, command);
+            }
         }
-        let reports: Vec<_> = sessions
-            .iter()
-            .take(self.inspected_max.load(Ordering::Relaxed))
-            .map(|&session| {
-                let mut one = session_report(session);
-                self.reported.lock()(&mut one);
-                one
-            })
-            .collect();
-        tokio::spawn(async move { reports.into_iter().for_each(|one| report(vec![one])) });
     }
 
-    fn publish_for_clients(&self, _: Box<dyn EventPublisher>, _: usize) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn accepts_tickets(&self) -> bool {
-        self.tickets.load(Ordering::Relaxed)
-    }
-
-    fn standing(&self, _: &Id, _: UnixSeconds) -> Standing {
-        *self.standing.lock()
-    }
-
-    fn issue_ticket(
-        &self,
-        ids: &[Id],
-        ttl: Duration,
-        random: [u8; 16],
-        _: UnixSeconds,
-    ) -> Result<String, IdentityError> {
-        assert_ne!(random, [0; 16]);
-        self.note(format!("ticket {ids:?} {ttl:?}"))?;
-        Ok("a-ticket".to_owned())
-    }
-
-    fn revoke(&self, id: &Id, before: UnixSeconds, now: UnixSeconds) -> Result<(), IdentityError> {
-        let ahead = before.0.saturating_sub(now.0);
-        self.note(format!(
-            "revoke {id} {}",
-            if ahead == 1 { 1 } else { before.0 }
-        ))
-    }
-
-    fn revoke_token(&self, jti: &str, _: UnixSeconds) -> Result<(), IdentityError> {
-        self.note(format!("revoke token {jti}"))
-    }
-
-    fn ban(&self, id: &Id, duration: Duration, _: UnixSeconds) -> Result<(), IdentityError> {
-        self.note(format!("ban {id} {duration:?}"))
-    }
-
-    fn announce_tickets_with(&self, _: Box<dyn Fn(TicketNews) + Send + Sync>) {}
-
-    fn accept_ticket(
-        &self,
-        _: Hash,
-        ids: &[Id],
-        issued: UnixSeconds,
-        until: UnixSeconds,
-        _: UnixSeconds,
-    ) -> Result<(), IdentityError> {
-        self.note(format!("accept {ids:?} for {} s", until.0 - issued.0))
-    }
-
-    fn ticket_used_elsewhere(
-        &self,
-        _: Hash,
-        ids: &[Id],
-        _: UnixSeconds,
-        holder: Holder,
-        _: UnixSeconds,
-    ) -> Result<(), IdentityError> {
-        self.note(format!(
-            "used {ids:?} by {}/{}",
-            holder.node, holder.session
-        ))
-    }
-
-    fn ticket_released_elsewhere(&self, _: &Hash, holder: Holder, _: UnixSeconds) {
-        let _ = self.note(format!("released by {}/{}", holder.node, holder.session));
-    }
-
-    fn ticket_announced(&self, _: &Hash, session: u64) {
-        let _ = self.note(format!("announced {session}"));
-    }
-
-    fn tickets_of_node_gone(&self, node: u64, _: UnixSeconds) {
-        let _ = self.note(format!("node {node} is gone"));
-    }
-
-    /// One session of each of two workers, the second owed more.
-    fn slowest(&self, limit: usize, report: impl Fn(Vec<SessionReport>) + Send + Sync + 'static) {
-        if self.deaf.load(Ordering::Relaxed) {
-            std::mem::forget(report);
-            return;
+    fn carry_out(&self, number: usize, worker: &ExternalWorker, command: WorkerCommand) {
+        match command {
+            WorkerCommand::Deliver(parcel) => {
+                let mode = *self.mode.lock();
+                if mode != Workers::Count {
+                    let mut seen = self.seen.lock();
+                    for delivery in &parcel.deliveries {
+                        let event = &parcel.events[delivery.event as usize];
+                        let kind = event.event_type.as_ref();
+                        let kind = kind.map(|kind| kind.as_str().to_owned());
+                        seen.push((event.subject.to_string(), kind, event.payload.clone()));
+                    }
+                }
+                match mode {
+                    Workers::Write | Workers::Count => worker.settle(&parcel, written(&parcel)),
+                    Workers::Sleep => self.kept.lock().push((number, parcel)),
+                }
+            }
+            WorkerCommand::Inspect(_, report) if self.deaf.load(Ordering::Relaxed) => {
+                std::mem::forget(report);
+            }
+            WorkerCommand::Inspect(sessions, report) => {
+                let sessions = sessions.into_iter();
+                let shown = sessions.take(self.inspected_max.load(Ordering::Relaxed));
+                let reports = shown.map(|key| {
+                    let mut one = session_report(worker.session(key));
+                    self.reported.lock()(&mut one);
+                    one
+                });
+                report(reports.collect());
+            }
+            WorkerCommand::Close(sessions) => {
+                let sessions = sessions.into_iter().map(|key| worker.session(key));
+                self.closed.lock().extend(sessions);
+            }
+            WorkerCommand::Presence(edges) => worker.release_presence(&edges),
+            _ => {}
         }
-        assert_eq!(limit, 1);
-        for worker in 0..2 {
-            let mut slow = session_report(session_at(worker, 5));
-            slow.backlog_bytes = 100 + usize::from(worker);
-            report(vec![slow]);
+    }
+
+    /// Settles the parcels that the workers keep with these counts for each event. Returns the
+    /// number of events.
+    pub(crate) fn settle(&self, counts: Counts) -> usize {
+        self.act();
+        let kept = std::mem::take(&mut *self.kept.lock());
+        for (worker, parcel) in &kept {
+            let events = parcel.deliveries.len() as u64;
+            let counts = Counts {
+                written: events * counts.written,
+                queued: events * counts.queued,
+                shed: events * counts.shed,
+            };
+            self.workers[*worker].settle(parcel, counts);
         }
+        kept.iter().map(|(_, it)| it.deliveries.len()).sum()
+    }
+
+    /// Returns the number of parcels that the workers keep.
+    pub(crate) fn waiting(&self) -> usize {
+        self.act();
+        self.kept.lock().len()
+    }
+
+    /// Settles the parcel that was kept last with these counts.
+    pub(crate) fn settle_last(&self, counts: Counts) {
+        let (worker, parcel) = self.kept.lock().pop().unwrap();
+        self.workers[worker].settle(&parcel, counts);
+    }
+
+    /// Returns what the workers got so far.
+    pub(crate) fn seen(&self) -> Vec<(String, Option<String>, Payload)> {
+        self.act();
+        std::mem::take(&mut self.seen.lock())
+    }
+
+    /// Returns the sessions that the workers were told to close so far.
+    pub(crate) fn closed(&self) -> Vec<SessionRef> {
+        self.act();
+        self.closed.lock().clone()
     }
 }
 
-impl Inner {
-    fn note(&self, asked: String) -> Result<(), IdentityError> {
-        let is_full = self.full.load(Ordering::Relaxed);
-        self.identity.lock().push(asked);
-        match is_full {
-            false => Ok(()),
-            true => Err(IdentityError {
-                sentence: "there are too many".to_owned(),
-                is_full,
-            }),
-        }
+/// Returns what a server says whose worker 0 has counted 1 of the first metric, 2 of the second,
+/// and whose worker 1 has counted a hundred times that.
+pub(crate) fn server_stats() -> ServerStats {
+    let worker = |factor: u64| (1..=Metric::ALL.len() as u64).map(|n| n * factor).collect();
+    let mut metrics = Snapshot {
+        metrics: Metric::ALL.iter().map(|metric| metric.describe()).collect(),
+        workers: vec![worker(1), worker(100)],
+    };
+    metrics.declare(&erlang::metric_descriptions());
+    let latency = LatencyHistogram::default();
+    latency.record(Duration::from_micros(60));
+    latency.record(Duration::from_secs(20));
+    ServerStats {
+        metrics,
+        delivery_latency: latency.read(),
+        access_log: Some(AccessLogCounts {
+            written: 4,
+            dropped: 2,
+            failed: 1,
+        }),
+        slow: vec![("rj".parse().unwrap(), 3)],
+        buffer_limit_bytes: 1 << 20,
     }
 }
 
@@ -533,6 +449,11 @@ pub(crate) async fn ask(
 /// Runs a test on a runtime like that of the control API, with a clock that can be wound.
 pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread()
+        .on_thread_park(|| {
+            // What they do may give the test something to do before the clock is wound.
+            let servers = SERVERS.with_borrow(Clone::clone);
+            servers.iter().for_each(|server| server.act());
+        })
         .enable_all()
         .start_paused(true)
         .build()

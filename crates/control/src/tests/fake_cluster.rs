@@ -54,10 +54,10 @@ impl std::fmt::Debug for Link {
 /// Makes two nodes.
 pub(crate) fn nodes() -> [Node; 2] {
     let log = Arc::<Mutex<Log>>::default();
-    log.lock().seconds = crate::identity::now().0;
+    log.lock().seconds = crate::time::now().0;
     [0, 1].map(|index| {
-        let fake = Fake::with_history(1 << 20);
-        let shared = SharedState::of(fake.clone(), &graph::Rows::new()).unwrap();
+        let fake = Fake::with_presence();
+        let shared = SharedState::new(fake.handle.clone(), &graph::Rows::new()).unwrap();
         log.lock().nodes.push(shared.clone());
         let link = Arc::new(Link {
             log: log.clone(),
@@ -116,6 +116,11 @@ impl Link {
     /// Returns the state of the node.
     pub(crate) fn shared(&self) -> Arc<SharedState> {
         self.log.lock().nodes[self.index].clone()
+    }
+
+    /// Returns the number of entries of the log.
+    pub(crate) fn entries(&self) -> u64 {
+        self.log.lock().sequence
     }
 
     fn incarnation(&self) -> Incarnation {

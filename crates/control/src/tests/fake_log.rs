@@ -86,7 +86,7 @@ impl FakeLog {
     pub(crate) fn replicated(self: &Arc<Self>, fake: &Fake) -> Replicated {
         Replicated {
             log: self.clone(),
-            shared: SharedState::of(fake.clone(), &graph::Rows::new()).unwrap(),
+            shared: SharedState::new(fake.handle.clone(), &graph::Rows::new()).unwrap(),
         }
     }
 

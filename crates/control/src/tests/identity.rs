@@ -1,39 +1,37 @@
 //! Tickets, revocations and bans.
 
-use std::sync::atomic::Ordering;
-
+use auth::UnixSeconds;
 use serde_json::json;
+use server::Standing;
 
 use super::fake::{Fake, ask, run};
 use crate::routes;
+use crate::time::now;
 use crate::tokens::Tokens;
 
 #[test]
 fn a_ticket_is_issued_for_ids_and_a_time_and_is_not_cached() {
     run(async {
         let fake = Fake::new();
+        fake.accept_tickets(true);
         let http = fake.http();
-        for (body, asked, seconds) in [
-            (r#"{"ids":["alice"]}"#, "ticket [Text(\"alice\")] 30s", 30),
-            (
-                r#"{"ids":["a","7"],"ttl":"10m"}"#,
-                "ticket [Text(\"a\"), Integer(7)] 600s",
-                600,
-            ),
-            (
-                r#" {"ids":[7],"ttl":3600}"#,
-                "ticket [Integer(7)] 3600s",
-                3600,
-            ),
+        for (body, ids, seconds) in [
+            (r#"{"ids":["alice"]}"#, &["alice"][..], 30),
+            (r#"{"ids":["a","7"],"ttl":"10m"}"#, &["a", "7"], 600),
+            (r#" {"ids":[7],"ttl":3600}"#, &["7"], 3600),
         ] {
+            let before = now();
             let answer = ask(&http, "POST", "/v1/tickets", &[], body).await;
             assert_eq!(answer.status, 201, "{}", answer.text);
-            assert_eq!(
-                answer.json(),
-                json!({"ticket": "a-ticket", "expires_in": seconds})
-            );
             assert_eq!(answer.header("cache-control"), "no-store");
-            assert_eq!(fake.identity.lock().pop().unwrap(), asked);
+            let answer = answer.json();
+            let ticket = answer["ticket"].as_str().unwrap();
+            assert_eq!(answer, json!({"ticket": ticket, "expires_in": seconds}));
+            let last = before.plus(seconds - 1);
+            let found = fake.handle.look_up_ticket(ticket, last).unwrap();
+            assert!(found.ids.iter().map(|id| &**id).eq(ids.iter().copied()));
+            let end = now().plus(seconds);
+            assert!(fake.handle.look_up_ticket(ticket, end).is_err());
         }
     });
 }
@@ -137,8 +135,10 @@ fn what_is_wrong_is_named_and_nothing_is_done() {
             ask(&http, "POST", "/v1/tickets", &image, "{}").await.status,
             415
         );
-        assert!(fake.identity.lock().is_empty());
-        assert!(fake.closed.lock().is_empty());
+        let standing = fake.handle.standing(&"a".parse().unwrap(), now());
+        assert_eq!(standing, Standing::default());
+        assert!(!fake.handle.refuses_token("a", now()));
+        assert!(fake.closed().is_empty());
     });
 }
 
@@ -148,38 +148,42 @@ fn an_id_or_a_token_is_revoked_and_a_ban_comes_before_the_end_of_the_sessions() 
         let fake = Fake::new();
         let http = fake.http();
         let session = fake.login("alice", 0, 1);
-        for (method, path, body, asked, answered) in [
+        let standing = || fake.handle.standing(&"alice".parse().unwrap(), now());
+        let begun = now();
+        for (method, path, body, answered) in [
             (
                 "POST",
                 "/v1/revocations",
                 r#"{"id":"alice","before":1234}"#,
-                "revoke alice 1234",
                 json!({"id": "alice", "before": 1234}),
             ),
             (
                 "POST",
                 "/v1/revocations",
                 r#"{"jti":"x"}"#,
-                "revoke token x",
                 json!({"jti": "x"}),
             ),
             (
                 "DELETE",
                 "/v1/sessions/alice?ban=10m",
                 "",
-                "ban alice 600s",
                 json!({"closed": 1, "banned_seconds": 600}),
             ),
         ] {
             let answer = ask(&http, method, path, &[], body).await;
             assert_eq!((answer.status, answer.json()), (200, answered));
-            assert_eq!(fake.identity.lock().pop().unwrap(), asked);
         }
-        assert_eq!(*fake.closed.lock(), [session]);
+        assert_eq!(standing().revoked_before, Some(UnixSeconds(1234)));
+        assert!(fake.handle.refuses_token("x", now()));
+        assert!(!fake.handle.refuses_token("y", now()));
+        let banned = begun.plus(600)..=now().plus(600);
+        assert!(banned.contains(&standing().banned_until.unwrap()));
+        assert_eq!(fake.closed(), [session]);
         // Without a time, all until the end of this second.
         let answer = ask(&http, "POST", "/v1/revocations", &[], r#"{"id":"alice"}"#).await;
         assert_eq!(answer.status, 200);
-        assert_eq!(fake.identity.lock().pop().unwrap(), "revoke alice 1");
+        let revoked = begun.plus(1)..=now().plus(1);
+        assert!(revoked.contains(&standing().revoked_before.unwrap()));
     });
 }
 
@@ -189,7 +193,8 @@ fn without_room_it_is_said_and_without_tickets_none_is_issued() {
         let fake = Fake::new();
         let http = fake.http();
         fake.login("a", 0, 1);
-        fake.full.store(true, Ordering::Relaxed);
+        fake.accept_tickets(true);
+        fake.handle.fill_identities();
         for (method, path, body) in [
             ("POST", "/v1/tickets", r#"{"ids":["a"]}"#),
             ("POST", "/v1/revocations", r#"{"id":"a"}"#),
@@ -199,11 +204,8 @@ fn without_room_it_is_said_and_without_tickets_none_is_issued() {
             let answer = ask(&http, method, path, &[], body).await;
             assert_eq!((answer.status, answer.header("retry-after")), (503, "1"));
         }
-        assert!(
-            fake.closed.lock().is_empty(),
-            "a ban that failed ends nothing"
-        );
-        fake.tickets.store(false, Ordering::Relaxed);
+        assert!(fake.closed().is_empty(), "a ban that failed ends nothing");
+        fake.accept_tickets(false);
         let answer = ask(&http, "POST", "/v1/tickets", &[], r#"{"ids":["a"]}"#).await;
         assert_eq!(answer.status, 409);
         assert!(answer.text.contains("--tickets"), "{}", answer.text);
@@ -216,6 +218,7 @@ fn a_token_with_prefixes_issues_tickets_and_revokes_within_them_only() {
         let tokens = "[[token]]\nname = \"t\"\nsecret = \"0123456789abcdef\"\nrights = \
                       [\"sessions\", \"admin\"]\nprefixes = [\"p:\"]\n";
         let fake = Fake::new();
+        fake.accept_tickets(true);
         let http = routes::router(fake.api_with(Tokens::parse(tokens).unwrap()).into());
         let bearer = [("authorization", "Bearer 0123456789abcdef")];
         for (path, body, status) in [
@@ -229,6 +232,11 @@ fn a_token_with_prefixes_issues_tickets_and_revokes_within_them_only() {
             let answer = ask(&http, "POST", path, &bearer, body).await;
             assert_eq!(answer.status, status, "{path} {body}: {}", answer.text);
         }
-        assert_eq!(fake.identity.lock().len(), 2);
+        let revoked = |id: &str| {
+            let standing = fake.handle.standing(&id.parse().unwrap(), now());
+            standing.revoked_before.is_some()
+        };
+        assert!(revoked("p:1") && !revoked("q:1"));
+        assert!(!fake.handle.refuses_token("p:1", now()));
     });
 }

@@ -1,11 +1,36 @@
+use std::cell::RefCell;
 use std::collections::HashSet;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 
+use axum::body::to_bytes;
+use axum::http::HeaderMap;
+use graph::Graph;
+use history::Limits;
 use reactor::MetricKind;
+use router::{Event, Payload, Recorder, Tally};
 use serde_json::json;
-use server::Metric;
+use server::sim::SimServer;
+use server::{LiveSettings, Metric};
 
-use super::fake::{Fake, ask, run};
+use super::fake::{Answer, Fake, ask, run, server_stats};
+use crate::api::Api;
+use crate::live_tokens::LiveTokens;
+use crate::metrics::{Scrape, exposition};
+use crate::routes;
+use crate::stats::Stats;
+use crate::tokens::Tokens;
+
+/// Returns the metrics of an API whose workers have counted something of everything.
+async fn scraped(api: &Api) -> String {
+    let scrape = Scrape::of(api, server_stats());
+    let answer = exposition(scrape, &HeaderMap::new()).unwrap();
+    let text = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+    String::from_utf8(text.into()).unwrap()
+}
 
 #[test]
 fn sessions_are_inspected_and_closed() {
@@ -26,10 +51,7 @@ fn sessions_are_inspected_and_closed() {
 
         let answer = ask(&http, "DELETE", "/v1/sessions/rj", &[], "").await;
         assert_eq!(answer.json(), json!({"closed": 2}));
-        assert_eq!(
-            fake.closed.lock().iter().copied().collect::<HashSet<_>>(),
-            sessions
-        );
+        assert_eq!(fake.closed().into_iter().collect::<HashSet<_>>(), sessions);
         let nobody = ask(&http, "GET", "/v1/sessions/4", &[], "").await;
         assert_eq!(
             nobody.json(),
@@ -67,24 +89,80 @@ fn a_worker_that_does_not_report_is_waited_for_two_seconds() {
     });
 }
 
+/// A server with two workers, each with a session that reads nothing: that of worker 1 is owed
+/// more.
+struct SlowServer {
+    server: RefCell<SimServer>,
+    http: axum::Router,
+}
+
+impl SlowServer {
+    fn new() -> Self {
+        let live = LiveSettings::default();
+        let history = Recorder::new(Limits {
+            bytes: 1 << 20,
+            age_seconds: None,
+        });
+        let graph = Arc::new(Graph::memory());
+        let mut server = SimServer::new(graph, "e", 2, live, history, None, 0);
+        for (worker, id) in ["a", "b"].into_iter().enumerate() {
+            let request = format!("GET /events/{id} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            server.connect(worker, request.as_bytes(), 1000, 1000);
+        }
+        server.rest();
+        let handle = server.handle().clone();
+        for (id, bytes) in [("a", 5_000), ("b", 9_000)] {
+            let event = Event {
+                subject: id.parse().unwrap(),
+                event_type: None,
+                payload: Payload::text("x".repeat(bytes).into()),
+            };
+            handle.router().publish(event, &Tally::new());
+        }
+        server.rest();
+        let tokens = LiveTokens::new(Tokens::default(), true);
+        Self {
+            server: RefCell::new(server),
+            http: routes::router(Arc::new(Api::new(handle, tokens, 100))),
+        }
+    }
+
+    /// Asks while the workers take their turns.
+    async fn ask(&self, path: &str) -> Answer {
+        let mut asked = pin!(ask(&self.http, "GET", path, &[], ""));
+        poll_fn(|context| {
+            let before = asked.as_mut().poll(context);
+            self.server.borrow_mut().rest();
+            match before {
+                Poll::Pending => asked.as_mut().poll(context),
+                Poll::Ready(answer) => Poll::Ready(answer),
+            }
+        })
+        .await
+    }
+}
+
 #[test]
 fn the_slowest_are_those_of_all_workers_that_are_owed_most() {
     run(async {
-        let fake = Fake::new();
-        let http = fake.http();
-        let answer = ask(&http, "GET", "/v1/slowest?limit=1", &[], "").await;
+        let slow = SlowServer::new();
+        let http = slow.http.clone();
+        let answer = slow.ask("/v1/slowest?limit=1").await;
         let answer = answer.json();
         let sessions = answer["sessions"].as_array().unwrap();
         assert_eq!(sessions.len(), 1);
-        assert_eq!(sessions[0]["session"], "1/5#0");
-        assert_eq!(sessions[0]["backlog_bytes"], 101);
+        assert_eq!(sessions[0]["worker"], 1);
+        let both = slow.ask("/v1/slowest").await.json();
+        let owed = |nth: usize| both["sessions"][nth]["backlog_bytes"].as_u64().unwrap();
+        assert_eq!(sessions[0]["backlog_bytes"], owed(0));
+        assert!(owed(0) > owed(1) && owed(1) > 0, "{both}");
         for limit in ["0", "101", "x"] {
             let path = format!("/v1/slowest?limit={limit}");
             let refused = ask(&http, "GET", &path, &[], "").await;
             assert_eq!(refused.status, 400);
             assert!(refused.text.contains("from 1 to 100"), "{}", refused.text);
         }
-        fake.deaf.store(true, Ordering::Relaxed);
+        // The workers take no turn.
         let late = ask(&http, "GET", "/v1/slowest?limit=1", &[], "").await;
         assert_eq!(late.status, 504);
     });
@@ -109,8 +187,9 @@ fn stats_name_every_figure() {
             stats["published"],
             json!({"publish": 1, "send": 0, "batch": 0, "client": 0})
         );
-        assert_eq!(stats["slow"], json!([{"id": "rj", "count": 3}]));
         assert!(stats["uptime_seconds"].is_f64());
+        let stats = serde_json::to_value(Stats::of(&fake.api(), server_stats())).unwrap();
+        assert_eq!(stats["slow"], json!([{"id": "rj", "count": 3}]));
         for &metric in Metric::ALL {
             let described = metric.describe();
             let value = |metrics: &serde_json::Value| match described.label {
@@ -133,7 +212,8 @@ fn stats_name_every_figure() {
 fn metrics_name_every_figure_once_and_end_as_open_metrics_do() {
     run(async {
         let fake = Fake::new();
-        let http = fake.http();
+        let api = Arc::new(fake.api());
+        let http = routes::router(Arc::clone(&api));
         fake.login("rj", 0, 5);
         ask(&http, "POST", "/v1/publish/rj", &[], "x").await;
         ask(&http, "POST", "/v1/publish/nobody", &[], "x").await;
@@ -145,7 +225,9 @@ fn metrics_name_every_figure_once_and_end_as_open_metrics_do() {
                 .header("content-type")
                 .starts_with("application/openmetrics-text")
         );
-        let text = answer.text;
+        let delivered = "\nencke_deliveries_total{outcome=\"written\"} 1\n";
+        assert!(answer.text.contains(delivered), "{}", answer.text);
+        let text = scraped(&api).await;
         for line in [
             "# TYPE encke_deliveries counter",
             "encke_publishes_total{verb=\"publish\"} 2",
@@ -216,11 +298,11 @@ fn metrics_name_every_figure_once_and_end_as_open_metrics_do() {
 #[test]
 fn polls_are_a_histogram_of_events() {
     run(async {
-        let answer = ask(&Fake::new().http(), "GET", "/metrics", &[], "").await;
+        let text = scraped(&Fake::new().api()).await;
         let value = |name: &str| {
-            let line = answer.text.lines().find_map(|line| line.strip_prefix(name));
+            let line = text.lines().find_map(|line| line.strip_prefix(name));
             line.and_then(|value| value.trim().parse::<f64>().ok())
-                .unwrap_or_else(|| panic!("{name} is not in\n{}", answer.text))
+                .unwrap_or_else(|| panic!("{name} is not in\n{text}"))
         };
         let of = |metric: Metric| 101.0 * (metric as usize + 1) as f64;
         let two = of(Metric::Polls0) + of(Metric::Polls1) + of(Metric::Polls2);
@@ -236,11 +318,11 @@ fn readiness_begins_when_clients_are_taken() {
     run(async {
         let fake = Fake::new();
         let http = fake.http();
-        fake.paused.store(true, Ordering::Relaxed);
+        fake.handle.pause();
         let answer = ask(&http, "GET", "/readyz", &[], "").await;
         assert_eq!((answer.status, answer.header("retry-after")), (503, "1"));
         assert_eq!(ask(&http, "GET", "/livez", &[], "").await.status, 200);
-        fake.paused.store(false, Ordering::Relaxed);
+        fake.handle.resume();
         assert_eq!(ask(&http, "GET", "/readyz", &[], "").await.status, 200);
     });
 }
@@ -251,7 +333,7 @@ fn readiness_ends_when_draining_begins_and_health_does_not() {
         let fake = Fake::new();
         let http = fake.http();
         assert_eq!(ask(&http, "GET", "/readyz", &[], "").await.status, 200);
-        fake.draining.store(true, Ordering::Relaxed);
+        fake.handle.drain();
         let answer = ask(&http, "GET", "/readyz", &[], "").await;
         assert_eq!((answer.status, answer.header("retry-after")), (503, "1"));
         assert_eq!(ask(&http, "GET", "/healthz", &[], "").await.status, 200);

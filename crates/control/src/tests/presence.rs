@@ -1,10 +1,9 @@
 //! Presence for backends: questions, edges, ids that hide, strangers.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use ::presence::{Feed, IdEdge, Online};
+use ::presence::{Feed, IdEdge};
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
@@ -15,9 +14,9 @@ use tower::ServiceExt;
 
 use super::fake::{Fake, ask, run, stream};
 use crate::api::Api;
+use crate::api::Presence;
 use crate::body::chunk;
 use crate::limits::{FEEDS_MAX, HIDDEN_IDS_MAX};
-use crate::presence::Presence;
 use crate::routes;
 use crate::tokens::Tokens;
 
@@ -26,7 +25,7 @@ const CAPACITY: usize = 5;
 /// A server with presence, whose presence thread is the test.
 struct World {
     fake: Fake,
-    api: Arc<Api<Fake>>,
+    api: Arc<Api>,
     presence: Presence,
     http: Router,
 }
@@ -37,12 +36,11 @@ impl World {
     }
 
     fn with(tokens: Tokens) -> Self {
-        let fake = Fake::new();
+        let fake = Fake::with_presence();
         let presence = Presence {
-            online: Arc::new(Online::default()),
+            online: Arc::clone(fake.handle.presence().unwrap().online()),
             feed: Arc::new(Feed::new(CAPACITY, "e")),
         };
-        *fake.online.lock() = Some(Arc::clone(&presence.online));
         let api = Arc::new(Api {
             presence: Some(presence.clone()),
             ..fake.api_with(tokens)
@@ -57,7 +55,7 @@ impl World {
 
     fn key(&self, id: &str) -> Key {
         self.fake
-            .router
+            .router()
             .graph()
             .hold(&Id::parse(id).unwrap())
             .unwrap()
@@ -159,10 +157,10 @@ fn those_that_are_online_are_answered_as_they_were_spelt() {
         assert_eq!(world.online("\"bob\"\n7\n").await, json!({"online": [7]}));
         assert_eq!(world.online("[]").await, json!({"online": []}));
         // A question makes no id known.
-        let before = world.fake.router.graph().counts().dictionary_entries;
+        let before = world.fake.router().graph().counts().dictionary_entries;
         world.online(r#"["never seen"]"#).await;
         assert_eq!(
-            world.fake.router.graph().counts().dictionary_entries,
+            world.fake.router().graph().counts().dictionary_entries,
             before
         );
     });
@@ -332,7 +330,7 @@ fn a_reader_ends_with_the_server_and_with_its_token_and_readers_are_few() {
         while other.next().await.is_some() {}
         let mut last = world.follow_as("", "secret-of-backend-9876543210").await;
         last.snapshot().await;
-        world.fake.draining.store(true, Ordering::Relaxed);
+        world.fake.handle.drain();
         while last.next().await.is_some() {}
     });
 }
@@ -369,7 +367,7 @@ fn an_id_hides_and_is_shown_again_and_its_key_stays_its_own() {
             put("stranger", r#"{"hidden":true}"#).await.json()["hidden"],
             true
         );
-        let entries = || world.fake.router.graph().counts().dictionary_entries;
+        let entries = || world.fake.router().graph().counts().dictionary_entries;
         assert_eq!(entries(), 2);
         assert_eq!(
             put("stranger", r#"{"hidden":false}"#).await.json()["hidden"],

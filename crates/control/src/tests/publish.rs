@@ -47,9 +47,7 @@ fn the_answer_waits_for_every_worker() {
             tokio::task::yield_now().await;
         }
         assert!(!asked.is_finished());
-        let waiting = fake.router.mailboxes().waiting.lock().pop().unwrap();
-        waiting.tally.add(Counts { shed: 1, ..NONE });
-        waiting.tally.settle();
+        fake.settle_last(Counts { shed: 1, ..NONE });
         tokio::task::yield_now().await;
         assert!(!asked.is_finished());
         fake.settle(Counts { queued: 1, ..NONE });
@@ -74,7 +72,7 @@ fn an_early_receipt_says_only_what_is_known() {
             answer.json(),
             json!({"id": "e-1", "subscribers": 1, "online": 1})
         );
-        fake.workers(Workers::Full);
+        fake.end_workers();
         let answer = ask(&http, "POST", "/v1/publish/rj?receipt=early", &[], "x").await;
         assert_eq!(
             answer.json(),

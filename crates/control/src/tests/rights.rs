@@ -54,7 +54,7 @@ fn path(route: &str, id: &str) -> String {
 fn each_route_needs_its_right_and_no_other_suffices() {
     run(async {
         let http = http(&Fake::new());
-        for (route, method, need, _) in routes::table::<Fake>() {
+        for (route, method, need, _) in routes::table() {
             let method = method.to_uppercase();
             let mut at = path(route, "p:1");
             at += match route {

@@ -9,7 +9,7 @@ use router::Counts;
 use server::DemoSecret;
 
 use super::fake::{Fake, NONE, Workers};
-use crate::control::begin;
+use crate::control::start;
 use crate::limits::UNAUTHORIZED_MAX;
 use crate::{Config, Control, Demo, Listen, StartError, Threads, Tokens};
 
@@ -47,7 +47,7 @@ fn threads() -> Threads {
 }
 
 fn control(fake: &Fake) -> Control {
-    begin(config(), threads(), fake.clone(), |_| ()).unwrap()
+    start(config(), threads(), fake.handle.clone()).unwrap()
 }
 
 fn connect(control: &Control) -> TcpStream {
@@ -78,6 +78,7 @@ fn receipt(reader: &mut impl BufRead) -> serde_json::Value {
 fn a_receipt_arrives_before_the_request_ends() {
     let fake = Fake::new();
     fake.login("1", 0, 1);
+    fake.act_on_a_thread();
     let control = control(&fake);
     let mut stream = connect(&control);
     let mut reader = BufReader::new(stream.try_clone().unwrap());
@@ -251,7 +252,7 @@ fn threads_have_names_and_an_inherited_listener_is_used() {
         listen: Listen::Inherited(listener),
         ..config()
     };
-    let control = begin(config, threads(), Fake::new(), |_| ()).unwrap();
+    let control = start(config, threads(), Fake::new().handle.clone()).unwrap();
     assert_eq!(control.address(), address);
     drop(connect(&control));
     // A thread names itself when it begins to run.
@@ -319,6 +320,18 @@ fn a_client_that_says_nothing_does_not_hold_up_the_end() {
     }
 }
 
+/// Returns the status of an answer.
+fn get(address: SocketAddr, path: &str, field: &str) -> String {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, address.port())).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let close = "connection: close\r\n";
+    let head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{close}{field}\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer[9..12].to_owned()
+}
+
 #[test]
 fn metrics_have_an_address_of_their_own_where_nothing_else_is_served() {
     let listen = |address: [u8; 4], tokens| Config {
@@ -326,17 +339,7 @@ fn metrics_have_an_address_of_their_own_where_nothing_else_is_served() {
         tokens,
         ..config()
     };
-    let begin = |config| begin(config, threads(), Fake::new(), |_| ());
-    let get = |address: SocketAddr, path: &str, field: &str| {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, address.port())).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let close = "connection: close\r\n";
-        let head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{close}{field}\r\n");
-        stream.write_all(head.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer[9..12].to_owned()
-    };
+    let begin = |config| start(config, threads(), Fake::new().handle.clone());
     let token = || Tokens::single("0123456789abcdef").unwrap();
     let bearer = "authorization: Bearer 0123456789abcdef\r\n";
     // On loopback a local scraper needs no token, but it is no page and no proxy.
@@ -376,7 +379,7 @@ fn metrics_have_an_address_of_their_own_where_nothing_else_is_served() {
 #[test]
 fn what_is_not_safe_does_not_start() {
     let begin = |config| {
-        begin(config, threads(), Fake::new(), |_| ())
+        start(config, threads(), Fake::new().handle.clone())
             .map(|_| ())
             .unwrap_err()
     };
@@ -398,11 +401,11 @@ fn what_is_not_safe_does_not_start() {
     let error = begin(Config { listen, ..config() });
     assert!(matches!(error, StartError::Bind { .. }));
 
-    let mut opened = false;
     let config = Config {
         demo: demo(),
         ..config()
     };
-    super::super::control::begin(config, threads(), Fake::new(), |_| opened = true).unwrap();
-    assert!(opened);
+    let control = start(config, threads(), Fake::new().handle.clone()).unwrap();
+    let status = get(control.address(), "/v1/demo/secret", "");
+    assert_eq!(status, "403", "it is there, for the page alone");
 }

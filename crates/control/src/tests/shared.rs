@@ -3,20 +3,22 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use auth::UnixSeconds;
 use bytes::Bytes;
-use presence::Online;
 use replication::shared::{
     BAN, HIDDEN_ID, IDEMPOTENCY_KEY, PRESENCE, Piece, REVOCATION, SharedSink, TICKET,
 };
 use replication::{Incarnation, Position};
-use server::TicketNews;
+use server::{Standing, TicketNews};
 
-use super::fake::{Answer, ask, run};
+use super::fake::{Answer, Fake, ask, run};
 use super::fake_cluster::{Node, nodes};
 use crate::limits::HIDDEN_IDS_MAX;
 use crate::replicated::Replicated;
 use crate::shared::SharedState;
 use crate::shared::piece::IdentityPiece;
+use crate::shared::tables::Known;
+use crate::time::now;
 
 async fn publish(node: &Node, path: &str, key: &str, body: &str) -> Answer {
     let headers = [("idempotency-key", key)];
@@ -132,9 +134,15 @@ fn a_batch_that_was_cut_short_goes_on_where_it_was_when_it_is_sent_again() {
     });
 }
 
-/// Returns what a node was asked to remember of identities.
-fn asked(node: &Node) -> Vec<String> {
-    std::mem::take(&mut node.fake.identity.lock())
+/// Returns what a server knows of the clients of `rj`.
+fn standing(fake: &Fake) -> Standing {
+    fake.handle.standing(&"rj".parse().unwrap(), now())
+}
+
+/// Returns whether a ticket is valid at a server in some seconds.
+fn is_valid(fake: &Fake, ticket: &str, seconds: u64) -> bool {
+    let time = now().plus(seconds);
+    fake.handle.look_up_ticket(ticket, time).is_ok()
 }
 
 #[test]
@@ -142,32 +150,22 @@ fn every_node_revokes_bans_and_closes() {
     run(async {
         let [a, b] = nodes();
         let session = b.fake.login("rj", 0, 1);
-        for (method, path, body, expected) in [
-            (
-                "POST",
-                "/v1/revocations",
-                r#"{"id":"rj","before":7}"#,
-                "revoke rj 7",
-            ),
-            (
-                "POST",
-                "/v1/revocations",
-                r#"{"jti":"t"}"#,
-                "revoke token t",
-            ),
-            ("DELETE", "/v1/sessions/rj?ban=1h", "", "ban rj"),
+        for (method, path, body) in [
+            ("POST", "/v1/revocations", r#"{"id":"rj","before":7}"#),
+            ("POST", "/v1/revocations", r#"{"jti":"t"}"#),
+            ("DELETE", "/v1/sessions/rj?ban=1h", ""),
         ] {
             let answer = ask(&a.http, method, path, &[], body).await;
             assert_eq!(answer.status, 200, "{}", answer.text);
-            for node in [&a, &b] {
-                let asked = asked(node);
-                assert!(
-                    asked.len() == 1 && asked[0].starts_with(expected),
-                    "{asked:?}"
-                );
-            }
         }
-        assert_eq!(*b.fake.closed.lock(), [session], "on the other node too");
+        for node in [&a, &b] {
+            let standing = standing(&node.fake);
+            assert_eq!(standing.revoked_before, Some(UnixSeconds(7)));
+            assert!(standing.banned_until > Some(now().plus(3500)));
+            assert!(node.fake.handle.refuses_token("t", now()));
+            assert!(!node.fake.handle.refuses_token("u", now()));
+        }
+        assert_eq!(b.fake.closed(), [session], "on the other node too");
     });
 }
 
@@ -175,8 +173,8 @@ fn every_node_revokes_bans_and_closes() {
 /// posted events that newer nodes passed over as repeats, and lacked their revocations and bans.
 #[test]
 fn a_piece_of_a_newer_version_is_refused_and_changes_nothing() {
-    let fake = super::fake::Fake::with_history(1 << 20);
-    let shared = SharedState::of(fake.clone(), &graph::Rows::new()).unwrap();
+    let fake = Fake::with_history(1 << 20);
+    let shared = SharedState::new(fake.handle.clone(), &graph::Rows::new()).unwrap();
     // The epoch of the cluster is a row of its own.
     drop(shared.take_changes());
     let take = |kind, text: &'static str| {
@@ -210,10 +208,12 @@ fn a_piece_of_a_newer_version_is_refused_and_changes_nothing() {
         }
     }
     assert!(!shared.has_changes());
-    assert_eq!(*fake.identity.lock(), Vec::<String>::new());
+    assert_eq!(shared.known(), []);
+    assert!(!fake.handle.refuses_token("t", now()));
     // A field that nodes can do without is no reason to stop.
     let more = r#"{"op":"revoke_token","jti":"t","at":4,"because":"it was stolen"}"#;
     assert_eq!(take(REVOCATION, more), Ok(0));
+    assert!(fake.handle.refuses_token("t", now()));
     assert!(shared.has_changes());
 }
 
@@ -232,7 +232,11 @@ fn what_is_wrong_does_not_reach_the_log() {
             let answer = ask(&a.http, method, path, &[], body.to_owned()).await;
             assert_eq!(answer.status, 400, "{}", answer.text);
         }
-        assert_eq!((asked(&a), asked(&b)), (Vec::new(), Vec::new()));
+        assert_eq!(a.link.entries(), 0);
+        for node in [&a, &b] {
+            assert_eq!(node.link.shared().known(), []);
+            assert_eq!(standing(&node.fake), Standing::default());
+        }
     });
 }
 
@@ -240,17 +244,19 @@ fn what_is_wrong_does_not_reach_the_log() {
 fn a_node_that_has_no_room_says_so() {
     run(async {
         let [a, b] = nodes();
-        a.fake.full.store(true, Ordering::Relaxed);
-        for (path, body) in [
-            ("/v1/revocations", r#"{"jti":"t"}"#),
-            ("/v1/tickets", r#"{"ids":["rj"]}"#),
+        a.fake.accept_tickets(true);
+        a.fake.handle.fill_identities();
+        for (path, body, says) in [
+            ("/v1/revocations", r#"{"jti":"t"}"#, "65,536 revocations"),
+            ("/v1/tickets", r#"{"ids":["rj"]}"#, "too many tickets"),
         ] {
             let answer = ask(&a.http, "POST", path, &[], body).await;
             assert_eq!(answer.status, 503, "{}", answer.text);
-            assert!(answer.text.contains("too many"), "{}", answer.text);
+            assert!(answer.text.contains(says), "{}", answer.text);
         }
         // The other one has room.
-        assert_eq!(asked(&b).len(), 2);
+        assert!(b.fake.handle.refuses_token("t", now()));
+        assert_eq!(b.link.shared().known().len(), 2);
     });
 }
 
@@ -258,6 +264,8 @@ fn a_node_that_has_no_room_says_so() {
 fn a_log_that_refuses_is_told_of() {
     run(async {
         let [a, _] = nodes();
+        a.fake.accept_tickets(true);
+        let session = a.fake.login("rj", 0, 1);
         a.link.loses_entries.store(true, Ordering::Relaxed);
         for (method, path, body) in [
             ("POST", "/v1/revocations", r#"{"id":"rj"}"#),
@@ -269,7 +277,15 @@ fn a_log_that_refuses_is_told_of() {
             let answer = ask(&a.http, method, path, &[], body).await;
             assert_eq!(answer.status, 504, "{method} {path}: {}", answer.text);
         }
-        assert_eq!(asked(&a), Vec::<String>::new());
+        assert_eq!(a.link.shared().known(), []);
+        assert_eq!(
+            standing(&a.fake),
+            Standing {
+                needs_identity: true,
+                ..Standing::default()
+            }
+        );
+        assert_eq!(a.fake.closed(), [], "{session:?}");
     });
 }
 
@@ -277,56 +293,52 @@ fn a_log_that_refuses_is_told_of() {
 fn a_ticket_is_known_to_all_nodes_and_its_use_too() {
     run(async {
         let [a, b] = nodes();
-        let answer = ask(
-            &a.http,
-            "POST",
-            "/v1/tickets",
-            &[],
-            r#"{"ids":["rj",7],"ttl":9}"#,
-        )
-        .await;
+        a.fake.accept_tickets(true);
+        let body = r#"{"ids":["rj",7],"ttl":9}"#;
+        let answer = ask(&a.http, "POST", "/v1/tickets", &[], body).await;
         assert_eq!(answer.status, 201, "{}", answer.text);
         let ticket = answer.json()["ticket"].as_str().unwrap().to_owned();
         assert_eq!(ticket.len(), 22);
-        let (on_a, on_b) = (asked(&a), asked(&b));
-        assert_eq!(on_a, on_b);
-        assert!(
-            on_a[0].starts_with("accept [") && on_a[0].ends_with("for 9 s"),
-            "{on_a:?}"
+        let is_waiting =
+            |node: &Node| is_valid(&node.fake, &ticket, 7) && !is_valid(&node.fake, &ticket, 9);
+        assert!(is_waiting(&a) && is_waiting(&b));
+        let found = [&a, &b].map(|it| it.fake.handle.look_up_ticket(&ticket, now()).unwrap());
+        assert_eq!(
+            (&found[0].ids, found[0].issued),
+            (&found[1].ids, found[1].issued)
         );
+        assert_eq!(found[1].ids.join(" "), "rj 7");
 
         let replicated = Replicated {
             log: a.link.clone(),
-            shared: SharedState::of(a.fake.clone(), &graph::Rows::new()).unwrap(),
+            shared: a.link.shared(),
         };
-        let hash = [7; 32];
-        replicated.announce(TicketNews::Used {
+        let hash = found[0].hash;
+        let used = || TicketNews::Used {
             hash,
-            ids: ["rj".into(), "7".into()].into(),
-            issued: auth::UnixSeconds(5),
+            ids: found[0].ids.clone(),
+            issued: found[0].issued,
             session: 3,
-        });
+        };
+        replicated.announce(used());
+        // On the other node it is that of a session elsewhere, for a day.
+        assert!(is_waiting(&a) && is_valid(&b.fake, &ticket, 3600));
+        let holder = |known| matches!(known, Known::Used { holder: (1, 3), .. });
+        assert!(b.link.shared().known().into_iter().any(holder));
+        // When that session or its node has ended, it is valid for a reconnect.
+        let is_free = || is_valid(&b.fake, &ticket, 118) && !is_valid(&b.fake, &ticket, 120);
         replicated.announce(TicketNews::Released { hash, session: 3 });
+        assert!(is_free());
+        replicated.announce(used());
+        assert!(!is_free());
         a.gone();
-        assert_eq!(asked(&a), ["announced 3", "node 1 is gone"]);
-        let on_b = asked(&b);
-        assert!(
-            on_b[0].starts_with("used [") && on_b[0].ends_with("by 1/3"),
-            "{on_b:?}"
-        );
-        assert_eq!(on_b[1..], ["released by 1/3", "node 1 is gone"]);
+        assert!(is_free());
     });
 }
 
-/// Keeps who is online on a node, and returns it.
-fn keep_online(fake: &super::fake::Fake) -> Arc<Online> {
-    let online = Arc::<Online>::default();
-    *fake.online.lock() = Some(Arc::clone(&online));
-    online
-}
-
-fn is_hidden(fake: &super::fake::Fake, online: &Online, id: &str) -> bool {
-    let key = fake.router.graph().find(&id.parse().unwrap());
+fn is_hidden(fake: &Fake, id: &str) -> bool {
+    let key = fake.router().graph().find(&id.parse().unwrap());
+    let online = fake.handle.presence().unwrap().online();
     key.is_some_and(|key| online.is_hidden(key))
 }
 
@@ -334,7 +346,6 @@ fn is_hidden(fake: &super::fake::Fake, online: &Online, id: &str) -> bool {
 fn an_id_hides_on_all_nodes_and_on_one_that_starts_later() {
     run(async {
         let [a, b] = nodes();
-        let (on_a, on_b) = (keep_online(&a.fake), keep_online(&b.fake));
         let share = async |node: &Node, id: &str, hidden| {
             let replicated = Replicated {
                 log: node.link.clone(),
@@ -345,45 +356,44 @@ fn an_id_hides_on_all_nodes_and_on_one_that_starts_later() {
         };
         share(&a, "rj", true).await.unwrap();
         share(&a, "7", true).await.unwrap();
-        for (node, online) in [(&a, &on_a), (&b, &on_b)] {
-            assert!(is_hidden(&node.fake, online, "rj") && is_hidden(&node.fake, online, "7"));
+        for node in [&a, &b] {
+            assert!(is_hidden(&node.fake, "rj") && is_hidden(&node.fake, "7"));
         }
         // Another node shows it again.
         share(&b, "7", false).await.unwrap();
-        assert!(!is_hidden(&a.fake, &on_a, "7"));
+        assert!(!is_hidden(&a.fake, "7"));
         let mut rows = graph::Rows::new();
         super::fake_cluster::store(&mut rows, a.link.shared().take_changes());
-        let fake = super::fake::Fake::with_history(1 << 20);
-        let online = keep_online(&fake);
-        SharedState::of(fake.clone(), &rows).unwrap();
-        assert!(is_hidden(&fake, &online, "rj") && !is_hidden(&fake, &online, "7"));
+        let fake = Fake::with_presence();
+        SharedState::new(fake.handle.clone(), &rows).unwrap();
+        assert!(is_hidden(&fake, "rj") && !is_hidden(&fake, "7"));
         // Its key is its own, although nobody is logged in under it.
-        let key = fake.router.graph().find(&"rj".parse().unwrap()).unwrap();
-        assert_eq!(fake.router.graph().name(key), "rj".parse().ok());
+        let key = fake.router().graph().find(&"rj".parse().unwrap()).unwrap();
+        assert_eq!(fake.router().graph().name(key), "rj".parse().ok());
         // All nodes have room for the same ids.
         for number in 0..HIDDEN_IDS_MAX - 1 {
             share(&a, &number.to_string(), true).await.unwrap();
         }
         let problem = share(&b, "one too many", true).await.unwrap_err();
         assert_eq!(problem.status(), 503);
-        assert!(!is_hidden(&a.fake, &on_a, "one too many"));
-        assert!(!is_hidden(&b.fake, &on_b, "one too many"));
+        assert!(!is_hidden(&a.fake, "one too many"));
+        assert!(!is_hidden(&b.fake, "one too many"));
     });
 }
 
-/// Returns what a node that starts with these rows is asked to remember.
-fn asked_at_start(rows: &graph::Rows) -> Vec<String> {
-    let fake = super::fake::Fake::with_history(1 << 20);
-    SharedState::of(fake.clone(), rows).unwrap();
-    let mut asked = std::mem::take(&mut *fake.identity.lock());
-    asked.sort();
-    asked
+/// Returns a server that starts with these rows.
+fn started(rows: &graph::Rows) -> (Fake, Arc<SharedState>) {
+    let fake = Fake::with_history(1 << 20);
+    let shared = SharedState::new(fake.handle.clone(), rows).unwrap();
+    (fake, shared)
 }
 
 #[test]
 fn a_node_that_starts_knows_what_the_others_know() {
     run(async {
         let [a, b] = nodes();
+        a.fake.accept_tickets(true);
+        let mut ticket = String::new();
         for (method, path, body) in [
             ("POST", "/v1/revocations", r#"{"id":"rj","before":7}"#),
             ("POST", "/v1/revocations", r#"{"jti":"t"}"#),
@@ -392,56 +402,58 @@ fn a_node_that_starts_knows_what_the_others_know() {
         ] {
             let answer = ask(&a.http, method, path, &[], body).await;
             assert!(answer.status < 300, "{}", answer.text);
+            if let Some(issued) = answer.json()["ticket"].as_str() {
+                ticket = issued.to_owned();
+            }
         }
         let shared = &a.link.shared();
         let mut rows = graph::Rows::new();
         super::fake_cluster::store(&mut rows, shared.take_changes());
-        let asked = asked_at_start(&rows);
-        assert_eq!(asked.len(), 4, "{asked:?}");
-        for (asked, begins) in
-            asked
-                .iter()
-                .zip(["accept [", "ban rj", "revoke rj 7", "revoke token t"])
-        {
-            assert!(asked.starts_with(begins), "{asked}");
-        }
+        let knows_revocations_and_bans = |fake: &Fake| {
+            let standing = standing(fake);
+            standing.revoked_before == Some(UnixSeconds(7))
+                && standing.banned_until > Some(now().plus(3500))
+                && fake.handle.refuses_token("t", now())
+        };
+        let (fake, known) = started(&rows);
+        assert_eq!(known.known().len(), 4, "{:?}", known.known());
+        assert!(knows_revocations_and_bans(&fake));
+        assert!(is_valid(&fake, &ticket, 898) && !is_valid(&fake, &ticket, 900));
+        let found = fake.handle.look_up_ticket(&ticket, now()).unwrap();
+        assert_eq!(found.ids.join(" "), "rj 7");
         // A session of the other node uses the ticket, and then that node is gone.
-        let hash: [u8; 32] = rows
-            .keys()
-            .find_map(|name| (name[0] == 4).then(|| name[1..].try_into().unwrap()))
-            .unwrap();
         let other = Replicated {
             log: b.link.clone(),
             shared: b.link.shared(),
         };
         other.announce(TicketNews::Used {
-            hash,
-            ids: ["rj".into(), "7".into()].into(),
-            issued: auth::UnixSeconds(5),
+            hash: found.hash,
+            ids: found.ids,
+            issued: found.issued,
             session: 3,
         });
         super::fake_cluster::store(&mut rows, shared.take_changes());
-        let used = asked_at_start(&rows).pop().unwrap();
-        assert!(
-            used.starts_with("used [") && used.ends_with("by 2/3"),
-            "{used}"
-        );
+        let (fake, known) = started(&rows);
+        let holder = |known| matches!(known, Known::Used { holder: (2, 3), .. });
+        assert!(known.known().into_iter().any(holder));
+        assert!(is_valid(&fake, &ticket, 3600));
         b.gone();
         super::fake_cluster::store(&mut rows, shared.take_changes());
-        let free = asked_at_start(&rows).remove(0);
-        assert!(free.starts_with("accept ["), "{free}");
+        let (fake, _) = started(&rows);
+        assert!(is_valid(&fake, &ticket, 118) && !is_valid(&fake, &ticket, 120));
         // In another cluster a ticket means nothing; who is banned stays banned.
         let epoch = rows.get_mut(&b"\x09epoch"[..]).unwrap();
         *epoch.last_mut().unwrap() ^= 1;
-        let asked = asked_at_start(&rows);
-        assert_eq!(asked.len(), 3, "{asked:?}");
+        let (fake, known) = started(&rows);
+        assert_eq!(known.known().len(), 3, "{:?}", known.known());
+        assert!(knows_revocations_and_bans(&fake) && !is_valid(&fake, &ticket, 0));
     });
 }
 
 #[test]
 fn a_server_alone_keeps_revocations_and_bans_with_its_graph() {
     run(async {
-        let fake = super::fake::Fake::new();
+        let fake = Fake::new();
         let own = crate::shared::own::OwnState::default();
         let now = auth::UnixSeconds(1000);
         let id = graph::Id::parse("rj").unwrap();
@@ -450,8 +462,8 @@ fn a_server_alone_keeps_revocations_and_bans_with_its_graph() {
                 id: id.clone(),
                 until: piece,
             };
-            own.keep(&fake, &ban, now).await.unwrap();
-            assert_eq!(own.count(), until, "one that is over is not kept");
+            own.share(&fake.handle, &ban, now).await.unwrap();
+            assert_eq!(own.stored().len(), until, "one that is over is not kept");
         }
     });
 }

@@ -14,7 +14,6 @@ use serde_json::Value;
 use tls::{Certificate, Options, PemFile, ServerConfig, TicketKeys, UnixTime};
 
 use super::fake::Fake;
-use crate::control::begin;
 use crate::limits::{STOP_WAIT, UNAUTHORIZED_MAX, UNAUTHORIZED_WAIT};
 use crate::{Config, Control, JwksMetrics, Listen, Threads, Tokens};
 
@@ -68,7 +67,12 @@ fn start(head_timeout: Duration) -> Control {
         webhook: None,
         presence: None,
     };
-    begin(config, Threads::start().unwrap(), Fake::new(), |_| ()).unwrap()
+    crate::start(
+        config,
+        Threads::start().unwrap(),
+        Fake::new().handle.clone(),
+    )
+    .unwrap()
 }
 
 /// Clients that offer these versions. Copies resume each other's sessions.

@@ -15,12 +15,13 @@ use std::sync::Arc;
 use graph::ID_BYTES_MAX;
 use serde::Deserialize;
 
-use super::{Right, Rights, Token, Tokens, TokensError, digest_of_secret};
+use super::{LOCAL, Right, Rights, Token, Tokens, digest_of_secret};
+use crate::error::TokensError;
 use crate::limits::{TOKEN_NAME_BYTES_MAX, TOKEN_PREFIXES_MAX};
 use crate::tokens::Digest;
 
 /// Names with a meaning of their own.
-const RESERVED: [&str; 2] = [Tokens::SINGLE, super::live::LOCAL];
+const RESERVED: [&str; 2] = [Tokens::SINGLE, LOCAL];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

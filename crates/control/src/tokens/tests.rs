@@ -1,4 +1,5 @@
 use super::*;
+use crate::live_tokens::{Denial, LiveTokens};
 
 const FILE: &str = r#"
 [[token]]

@@ -4,14 +4,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use graph::Id;
 use reactor::{Handler, Mailbox, Tick};
-use router::WorkerId;
+use router::{Router, WorkerId};
 
 use super::net::{self, Pipe, Shared as Net, SimDriver};
-use super::parts::{DESCRIPTORS, Turns, has_reason};
+use super::parts::{DESCRIPTORS, Parts, Turns, has_reason};
 use super::server::SimServer;
 use crate::external::ExternalWorker;
-use crate::mail::Mail;
+use crate::mail::{Handle, Mail, Post};
+use crate::presence::PresenceSettings;
+use crate::settings::{LiveSettings, Settings};
 
 /// An external worker, which takes a turn when it is told, if it has a reason to. Owned by the
 /// test.
@@ -39,14 +42,7 @@ impl<H: Handler<Driver = SimDriver>> SimExternal<H> {
         let (parts, last) = (&server.parts, server.parts.mailboxes.len() - 1);
         assert!(parts.shared.settings.external_workers > 0);
         let mailbox = Arc::clone(&parts.mailboxes[last]);
-        let worker = ExternalWorker {
-            id: WorkerId(last as u16),
-            mailbox: Arc::clone(&mailbox),
-            losses: Arc::clone(&parts.handle.router().mailboxes().losses[last]),
-            stats: Arc::clone(&parts.handle.stats[last]),
-            observer: None,
-            presence: parts.shared.presence.clone(),
-        };
+        let worker = ExternalWorker::of(parts, last);
         let net = net::network(DESCRIPTORS);
         let driver = SimDriver(Net::clone(&net));
         let turns = Turns::new(&driver);
@@ -135,5 +131,39 @@ impl<H: Handler<Driver = SimDriver>> SimExternal<H> {
         let net = self.net.borrow();
         assert!(net.pipes.iter().all(|it| it.closed), "sockets");
         assert_eq!(net.descriptors, DESCRIPTORS, "descriptors");
+    }
+}
+
+impl ExternalWorker {
+    fn of(parts: &Parts, nth: usize) -> Self {
+        Self {
+            id: WorkerId(nth as u16),
+            mailbox: Arc::clone(&parts.mailboxes[nth]),
+            losses: Arc::clone(&parts.handle.router().mailboxes().losses[nth]),
+            stats: Arc::clone(&parts.handle.stats[nth]),
+            observer: None,
+            presence: parts.shared.presence.clone(),
+        }
+    }
+
+    /// Makes a server over a graph in memory, all of whose workers are external: the test acts for
+    /// them. The epoch of its events is `e`.
+    pub fn simulated(
+        workers: u16,
+        live: LiveSettings,
+        presence: Option<PresenceSettings>,
+        prepare: impl FnOnce(Router<Post>) -> Router<Post>,
+    ) -> (Handle, Vec<Self>) {
+        let set = |settings: &mut Settings| {
+            (settings.presence, settings.external_workers) = (presence, workers);
+        };
+        let parts = Parts::new(0, live, set, prepare);
+        let all = (0..usize::from(workers)).map(|nth| Self::of(&parts, nth));
+        (parts.handle.clone(), all.collect())
+    }
+
+    /// Notes that a session of an id was closed because its client read too slowly.
+    pub fn note_slow(&self, id: Id) {
+        self.stats.slow(id);
     }
 }

@@ -8,21 +8,15 @@ use serde::Serialize;
 
 use super::{Line, Outcome, Pipeline, Request, Settled, Step};
 use crate::api::Shared;
-use crate::backend::Backend;
 use crate::batch::outbox::{Left, Outbox, Room, late, outbox};
 use crate::limits::ANSWER_CHUNK_BYTES;
-use crate::metrics::Counting;
-use crate::publish::When;
-use crate::receipt::Receipt;
+use crate::metrics::published::Counting;
+use crate::receipt::{Receipt, When};
 use crate::replicated::{Replicated, sentence};
 use crate::stream::Failure;
 
 /// Begins to answer a batch.
-pub(in crate::batch) fn answer<B: Backend>(
-    api: Shared<B>,
-    replicated: Replicated,
-    request: Request,
-) -> Response {
+pub(crate) fn answer(api: Shared, replicated: Replicated, request: Request) -> Response {
     let (outbox, answer) = outbox();
     // A task of its own: the connection only carries what is there to be read.
     tokio::spawn(async move {
@@ -41,14 +35,14 @@ pub(in crate::batch) fn answer<B: Backend>(
 }
 
 /// A batch under way.
-struct Batch<'a, B> {
-    pipeline: Pipeline<'a, B>,
+struct Batch<'a> {
+    pipeline: Pipeline<'a>,
     /// Receipts that have not been put into the outbox.
     lines: Vec<u8>,
     counting: Counting<'a>,
 }
 
-impl<B: Backend> Batch<'_, B> {
+impl Batch<'_> {
     async fn run(&mut self, outbox: &Outbox) -> Result<(), Left> {
         loop {
             self.pipeline.send_all().await;

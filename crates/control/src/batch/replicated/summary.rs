@@ -9,9 +9,8 @@ use serde::Serialize;
 
 use super::{Line, Pipeline, Request, Settled, Step};
 use crate::api::Api;
-use crate::backend::Backend;
 use crate::idempotency::{self, of_another};
-use crate::metrics::Counting;
+use crate::metrics::published::Counting;
 use crate::problem::Problem;
 use crate::receipt::is_zero;
 use crate::replicated::{Replicated, sentence};
@@ -19,8 +18,8 @@ use crate::shared::piece::Digest;
 use crate::stream::Failures;
 
 /// Publishes a batch and sums its receipts.
-pub(in crate::batch) async fn answer<B: Backend>(
-    api: &Api<B>,
+pub(crate) async fn answer(
+    api: &Api,
     replicated: &Replicated,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -42,8 +41,8 @@ pub(in crate::batch) async fn answer<B: Backend>(
 }
 
 /// A batch under way.
-struct Batch<'a, B> {
-    pipeline: Pipeline<'a, B>,
+struct Batch<'a> {
+    pipeline: Pipeline<'a>,
     replicated: &'a Replicated,
     summary: Summary,
     /// Why no more lines are taken.
@@ -62,7 +61,7 @@ enum End {
     OfAnother { line: u64 },
 }
 
-impl<B: Backend> Batch<'_, B> {
+impl Batch<'_> {
     async fn run(&mut self) -> Result<Summary, Problem> {
         loop {
             // What is on its way is waited for, so that all that is accepted is counted.

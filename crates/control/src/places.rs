@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::limits::{AUTHORIZED_MAX, UNAUTHORIZED_MAX, UNAUTHORIZED_WAIT};
-use crate::metrics::ListenerMetrics;
+use crate::metrics::listener::ListenerMetrics;
 
 /// Places of a listener. They live as long as its connections.
 #[derive(Debug)]

@@ -8,11 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::RwLock;
 
-use super::{Token, Tokens};
-use crate::control::StartError;
-
-/// The name under which requests without a token are counted.
-pub(super) const LOCAL: &str = "local";
+use crate::error::StartError;
+use crate::tokens::{LOCAL, Token, Tokens};
 
 /// Reason why a request was denied, as a label of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,8 +158,7 @@ impl LiveTokens {
 
     /// Returns whether a token is in force as it was.
     pub(crate) fn has(&self, token: &Token) -> bool {
-        let state = self.0.state.read();
-        state.tokens.0.iter().any(|other| other.is_same(token))
+        self.0.state.read().tokens.has(token)
     }
 
     /// Counts a denied request.

@@ -1,0 +1,36 @@
+//! Identities of a server, for tests of other crates.
+
+use auth::bans::Bans;
+use auth::revocations::Revocations;
+use auth::tickets::{Redeemed, Tickets};
+use auth::{Identity, TicketError, UnixSeconds};
+
+use crate::mail::Handle;
+
+impl Handle {
+    /// Returns what a ticket logs in as, without using it.
+    ///
+    /// # Errors
+    ///
+    /// When it is not valid at `now`.
+    pub fn look_up_ticket(&self, text: &str, now: UnixSeconds) -> Result<Redeemed, TicketError> {
+        self.identity.tickets.lock().look_up(text, now)
+    }
+
+    /// Returns whether clients with a token of this `jti` are refused.
+    pub fn refuses_token(&self, jti: &str, now: UnixSeconds) -> bool {
+        let identity = Identity {
+            token_id: Some(jti.into()),
+            ..Identity::of_user("", now)
+        };
+        let revocations = self.identity.revocations.read();
+        revocations.check(&identity, [], now).is_err()
+    }
+
+    /// Leaves no room for tickets, revocations and bans.
+    pub fn fill_identities(&self) {
+        *self.identity.tickets.lock() = Tickets::with_max(0);
+        *self.identity.revocations.write() = Revocations::with_max(0);
+        *self.identity.bans.write() = Bans::with_max(0);
+    }
+}
