@@ -14,7 +14,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use serde_json::json;
+use serde::Serialize;
 use server::DemoSecret;
 use wire::host::{Host, is_forwarding_field, split_port};
 
@@ -33,6 +33,11 @@ pub struct Demo {
 pub(crate) fn routes(demo: Demo) -> Router {
     let route = get(secret).with_state(Arc::new(demo));
     Router::new().route("/v1/demo/secret", route)
+}
+
+#[derive(Serialize)]
+struct Secret<'a> {
+    secret: &'a str,
 }
 
 /// `GET /v1/demo/secret`
@@ -57,8 +62,8 @@ async fn secret(State(demo): State<Arc<Demo>>, headers: HeaderMap) -> Result<Res
         (VARY, "Origin"),
         (CACHE_CONTROL, "no-store"),
     ];
-    let body = Json(json!({ "secret": demo.secret.reveal() }));
-    Ok((headers, body).into_response())
+    let secret = demo.secret.reveal();
+    Ok((headers, Json(Secret { secret })).into_response())
 }
 
 /// Returns whether an origin is that of this server's page, under a name of this machine.

@@ -2,9 +2,11 @@
 //!
 //! Must never ask a worker anything: a probe has to answer when they are busy.
 
+use axum::Json;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use serde::Serialize;
 
 use crate::api::Shared;
 use crate::problem::{Problem, ProblemType};
@@ -12,11 +14,15 @@ use crate::problem::{Problem, ProblemType};
 /// The description of the API, in the OpenAPI format.
 pub(crate) const OPEN_API: &str = include_str!("openapi.json");
 
-const JSON: [(axum::http::HeaderName, &str); 1] = [(CONTENT_TYPE, "application/json")];
+/// What a probe is told.
+#[derive(Serialize)]
+struct Health {
+    status: &'static str,
+}
 
 /// `GET /healthz` and `GET /livez`: the process answers.
 pub(crate) async fn healthz() -> Response {
-    (JSON, r#"{"status":"ok"}"#).into_response()
+    Json(Health { status: "ok" }).into_response()
 }
 
 /// `GET /readyz`: new clients and publishers are welcome.
@@ -36,7 +42,7 @@ pub(crate) async fn readyz(State(api): State<Shared>) -> Result<Response, Proble
 /// Returns whether new clients are welcome, as far as this process alone is concerned.
 pub(crate) fn ready(draining: bool) -> Result<Response, Problem> {
     match draining {
-        false => Ok((JSON, r#"{"status":"ready"}"#).into_response()),
+        false => Ok(Json(Health { status: "ready" }).into_response()),
         true => Err(
             Problem::unavailable("the server is draining; use another server")
                 .of_type(ProblemType::NotReady),
@@ -46,5 +52,5 @@ pub(crate) fn ready(draining: bool) -> Result<Response, Problem> {
 
 /// `GET /openapi.json`
 pub(crate) async fn openapi() -> Response {
-    (JSON, OPEN_API).into_response()
+    ([(CONTENT_TYPE, "application/json")], OPEN_API).into_response()
 }

@@ -2,11 +2,10 @@
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use bytes::Bytes;
 use history::Reach;
-use replication::{AppendError, CommandResult, Position, Wait};
+use replication::{AppendError, CommandResult, Wait};
 use router::Event;
-use serde_json::json;
+use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
 use super::{Replicated, append, command, sentence};
@@ -25,6 +24,12 @@ pub(crate) struct Keyed {
     pub(crate) key: Digest,
     /// What the request publishes.
     pub(crate) request: Digest,
+}
+
+/// Receipt of which nothing but the id is known.
+#[derive(Serialize)]
+struct IdAlone {
+    id: String,
 }
 
 /// Publishes an event and answers with its receipt over all nodes.
@@ -113,7 +118,9 @@ impl Replicated {
             }
             sleep(FIRST_ANSWER_INTERVAL).await;
         }
-        Ok(again(StatusCode::ACCEPTED, id_alone(api, claim.first)))
+        let id = api.router().event_id(claim.first.number()).to_string();
+        let receipt = serde_json::to_vec(&IdAlone { id }).expect("a string is JSON");
+        Ok(again(StatusCode::ACCEPTED, receipt.into()))
     }
 
     /// Tells all nodes the answer to a request with a key. One that is too long is not kept: a
@@ -136,10 +143,4 @@ impl Replicated {
             self.log.append(vec![command], Wait::Logged, Box::new(drop));
         }
     }
-}
-
-/// The receipt of which nothing but the id is known.
-fn id_alone(api: &Api, position: Position) -> Bytes {
-    let id = api.router().event_id(position.number()).to_string();
-    json!({ "id": id }).to_string().into()
 }

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::fake::{Fake, ask, run};
 use super::fake_log::{FakeLog, status};
 use crate::api::Api;
-use crate::health::OPEN_API;
 use crate::routes;
 
 #[test]
@@ -30,26 +29,12 @@ fn a_node_says_what_it_knows_of_its_cluster() {
             "nodes": [node_of("n1", 1, 0.0), node_of("n2", 2, 0.7)]
         });
         assert_eq!((answer.status, answer.json()), (200, expected));
-        let page: Value = serde_json::from_str(OPEN_API).unwrap();
-        let described = &page["components"]["schemas"]["Cluster"]["properties"];
         *log.status.lock() = Some(replication::Status {
             not_ready: Some("it is behind".into()),
             ..status()
         });
         let answer = ask(&http, "GET", "/v1/cluster", &[], "").await.json();
         assert_eq!(answer["not_ready"], "it is behind");
-        for name in answer.as_object().unwrap().keys() {
-            assert!(!described[name].is_null(), "{name} is not described");
-        }
-        let within = |part: &str| described[part]["properties"].as_object().unwrap().len();
-        assert_eq!(
-            answer["engine"].as_object().unwrap().len(),
-            within("engine")
-        );
-        let node = &described["nodes"]["items"]["properties"];
-        for name in answer["nodes"][0].as_object().unwrap().keys() {
-            assert!(!node[name].is_null(), "{name} is not described");
-        }
     });
 }
 

@@ -100,10 +100,15 @@ impl FakeLog {
         (log, routes::router(Arc::new(api)))
     }
 
+    /// Returns the first append that nobody has taken.
+    pub(crate) fn first(&self) -> Option<Appended> {
+        self.appended.lock().pop_front()
+    }
+
     /// Waits for the next append.
     pub(crate) async fn next(&self) -> Appended {
         for _ in 0..10_000 {
-            if let Some(appended) = self.appended.lock().pop_front() {
+            if let Some(appended) = self.first() {
                 return appended;
             }
             tokio::task::yield_now().await;

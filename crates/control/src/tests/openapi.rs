@@ -1,10 +1,16 @@
 //! The OpenAPI page and the routes are the same API.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
 
-use serde_json::{Map, Value};
+use replication::Status;
+use serde_json::Value;
+use server::GapReport;
 
 use super::fake::{Fake, ask, run};
+use super::fake_log::{FakeLog, status};
+use crate::api::{Api, Presence};
 use crate::caller::Need;
 use crate::health::OPEN_API;
 use crate::routes;
@@ -91,18 +97,34 @@ fn resolve<'a>(page: &'a Value, schema: &'a Value) -> &'a Value {
     }
 }
 
-/// Whether a value has the shape of a schema, as far as this page uses schemas.
-fn check(page: &Value, schema: &Value, value: &Value, at: &str) {
+/// What of the page the answers of a test have had: properties, by their place in the page.
+#[derive(Default, Clone)]
+struct Seen(HashSet<*const Value>);
+
+/// Checks that a value has the shape of a schema, as far as this page uses schemas, and notes the
+/// properties that it has.
+fn check(
+    page: &Value,
+    schema: &Value,
+    value: &Value,
+    at: &str,
+    seen: &mut Seen,
+) -> Result<(), String> {
     let schema = resolve(page, schema);
     if let Some(any) = schema["anyOf"].as_array() {
-        let fits = |one: &Value| std::panic::catch_unwind(|| check(page, one, value, at)).is_ok();
-        assert!(any.iter().any(fits), "{at}: {value} fits none of {schema}");
-        return;
+        for one in any {
+            let mut more = seen.clone();
+            if check(page, one, value, at, &mut more).is_ok() {
+                *seen = more;
+                return Ok(());
+            }
+        }
+        return Err(format!("{at}: {value} fits none of {schema}"));
     }
     let types: Vec<&str> = match &schema["type"] {
         Value::String(one) => vec![one],
         Value::Array(many) => many.iter().filter_map(Value::as_str).collect(),
-        _ => return,
+        _ => return Ok(()),
     };
     let found = match value {
         Value::Null => "null",
@@ -113,37 +135,54 @@ fn check(page: &Value, schema: &Value, value: &Value, at: &str) {
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     };
-    assert!(types.contains(&found), "{at}: {value} is not {types:?}");
+    if !types.contains(&found) {
+        return Err(format!("{at}: {value} is not {types:?}"));
+    }
     if let (Some(known), Some(fields)) = (schema["properties"].as_object(), value.as_object()) {
-        check_fields(page, schema, known, fields, at);
+        for (name, field) in fields {
+            let Some(described) = known.get(name) else {
+                return Err(format!("{at}: {name} is not described"));
+            };
+            seen.0.insert(described);
+            check(page, described, field, &format!("{at}.{name}"), seen)?;
+        }
+        for name in schema["required"].as_array().into_iter().flatten() {
+            if !fields.contains_key(name.as_str().unwrap()) {
+                return Err(format!("{at}: {name} is missing"));
+            }
+        }
     }
     for (number, item) in value.as_array().into_iter().flatten().enumerate() {
-        check(page, &schema["items"], item, &format!("{at}[{number}]"));
+        check(
+            page,
+            &schema["items"],
+            item,
+            &format!("{at}[{number}]"),
+            seen,
+        )?;
+    }
+    Ok(())
+}
+
+/// Adds the places of all properties of a schema that were not seen.
+fn add_unseen(page: &Value, schema: &Value, at: &str, seen: &Seen, unseen: &mut Vec<String>) {
+    let schema = resolve(page, schema);
+    for one in schema["anyOf"].as_array().into_iter().flatten() {
+        add_unseen(page, one, at, seen, unseen);
+    }
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        let at = format!("{at}.{name}");
+        match seen.0.contains(&std::ptr::from_ref(property)) {
+            true => add_unseen(page, property, &at, seen, unseen),
+            false => unseen.push(at),
+        }
+    }
+    if schema["items"].is_object() {
+        add_unseen(page, &schema["items"], at, seen, unseen);
     }
 }
 
-fn check_fields(
-    page: &Value,
-    schema: &Value,
-    known: &Map<String, Value>,
-    fields: &Map<String, Value>,
-    at: &str,
-) {
-    for (name, field) in fields {
-        let schema = known
-            .get(name)
-            .unwrap_or_else(|| panic!("{at}: {name} is not described"));
-        check(page, schema, field, &format!("{at}.{name}"));
-    }
-    for name in schema["required"].as_array().into_iter().flatten() {
-        assert!(
-            fields.contains_key(name.as_str().unwrap()),
-            "{at}: {name} is missing"
-        );
-    }
-}
-
-/// ListenerCounts every media type object: schema, example and where it is.
+/// Visits every media type object: schema, example and where it is.
 fn visit(value: &Value, at: &str, visitor: &mut impl FnMut(&Value, &Value, &str)) {
     if let (Some(schema), Some(example)) = (value.get("schema"), value.get("example")) {
         visitor(schema, example, at);
@@ -168,118 +207,190 @@ fn examples_have_the_shapes_that_are_promised() {
     let mut examples = 0;
     visit(&page, "", &mut |schema, example, at| {
         examples += 1;
+        let check = |value: &Value| {
+            check(&page, schema, value, at, &mut Seen::default()).unwrap();
+        };
         match example {
             // Lines, each of the shape.
             Value::String(text) if at.ends_with("x-ndjson") => {
                 for line in text.lines() {
-                    check(&page, schema, &serde_json::from_str(line).unwrap(), at);
+                    check(&serde_json::from_str(line).unwrap());
                 }
             }
-            _ => check(&page, schema, example, at),
+            _ => check(example),
         }
     });
     assert!(examples >= 10, "{examples}");
 }
 
-#[test]
-fn answers_have_the_shapes_that_are_promised() {
-    run(async {
-        let fake = Fake::with_history(1 << 20);
-        fake.accept_tickets(true);
-        let http = fake.http();
-        fake.login("rj", 0, 1);
-        let page = page();
-        for (method, path, described, body) in [
-            ("POST", "/v1/publish/rj", "/v1/publish/{subject}", "x"),
-            ("POST", "/v1/publish?receipts=summary", "/v1/publish", "x\n"),
-            ("POST", "/v1/send/rj", "/v1/send/{id}", "x"),
-            ("GET", "/v1/history/rj", "/v1/history/{subject}", ""),
-            ("GET", "/v1/history/rj?after=x", "/v1/history/{subject}", ""),
-            ("GET", "/v1/cursor", "/v1/cursor", ""),
-            (
-                "PUT",
-                "/v1/subscriptions/a/b",
-                "/v1/subscriptions/{subscriber}/{subject}",
-                "",
-            ),
-            ("POST", "/v1/subscriptions", "/v1/subscriptions", "1 2\n3"),
-            (
-                "POST",
-                "/v1/subscriptions/remove",
-                "/v1/subscriptions/remove",
-                "1 2\n3",
-            ),
-            (
-                "GET",
-                "/v1/subscriptions/a",
-                "/v1/subscriptions/{subscriber}",
-                "",
-            ),
-            ("GET", "/v1/subscribers/b", "/v1/subscribers/{subject}", ""),
-            (
-                "DELETE",
-                "/v1/subscriptions/a/b",
-                "/v1/subscriptions/{subscriber}/{subject}",
-                "",
-            ),
-            (
-                "PUT",
-                "/v1/subscriptions/a",
-                "/v1/subscriptions/{subscriber}",
-                "3\n",
-            ),
-            (
-                "DELETE",
-                "/v1/subscriptions/a",
-                "/v1/subscriptions/{subscriber}",
-                "",
-            ),
-            ("DELETE", "/v1/ids/a", "/v1/ids/{id}", ""),
-            ("GET", "/v1/sessions/rj", "/v1/sessions/{id}", ""),
-            ("DELETE", "/v1/sessions/rj", "/v1/sessions/{id}", ""),
-            ("DELETE", "/v1/sessions/rj?ban=1m", "/v1/sessions/{id}", ""),
-            (
-                "POST",
-                "/v1/tickets",
-                "/v1/tickets",
-                r#"{"ids":["a",7],"ttl":"30s"}"#,
-            ),
-            (
-                "POST",
-                "/v1/revocations",
-                "/v1/revocations",
-                r#"{"id":"a"}"#,
-            ),
-            (
-                "POST",
-                "/v1/revocations",
-                "/v1/revocations",
-                r#"{"jti":"t"}"#,
-            ),
-            ("GET", "/v1/slowest?limit=1", "/v1/slowest", ""),
-            (
-                "GET",
-                "/v1/explain?subject=a&subscriber=rj",
-                "/v1/explain",
-                "",
-            ),
-            ("GET", "/v1/stats", "/v1/stats", ""),
-            ("GET", "/healthz", "/healthz", ""),
-            ("GET", "/readyz", "/readyz", ""),
-        ] {
-            let answer = ask(&http, method, path, &[], body).await;
-            let operation = &page["paths"][described][method.to_lowercase()];
-            let content = &operation["responses"][answer.status.to_string()]["content"];
-            let schema = &content["application/json"]["schema"];
-            assert!(!schema.is_null(), "{method} {described} {}", answer.status);
-            check(&page, schema, &answer.json(), &format!("{method} {path}"));
+/// Requests to a server alone: method, path and query, body.
+const ALONE: &[(&str, &str, &str)] = &[
+    ("POST", "/v1/publish/rj?type=greeting", "x"),
+    ("POST", "/v1/publish/rj?receipt=early", "x"),
+    ("POST", "/v1/publish?receipts=summary", "x\n"),
+    ("POST", "/v1/send/rj", "x"),
+    ("GET", "/v1/history/rj", ""),
+    ("GET", "/v1/history/rj?after=x", ""),
+    ("GET", "/v1/history/rj?limit=1", ""),
+    ("GET", "/v1/cursor", ""),
+    ("PUT", "/v1/subscriptions/a/b", ""),
+    ("POST", "/v1/subscriptions", "1 2\n3"),
+    ("POST", "/v1/subscriptions/remove", "1 2\n3"),
+    ("GET", "/v1/subscriptions/a", ""),
+    ("GET", "/v1/subscribers/b", ""),
+    ("DELETE", "/v1/subscriptions/a/b", ""),
+    ("PUT", "/v1/subscriptions/a", "3\n4\n"),
+    ("GET", "/v1/subscriptions/a?limit=1", ""),
+    ("DELETE", "/v1/subscriptions/a", ""),
+    ("DELETE", "/v1/ids/a", ""),
+    ("GET", "/v1/sessions/rj", ""),
+    ("DELETE", "/v1/sessions/rj", ""),
+    ("DELETE", "/v1/sessions/rj?ban=1m", ""),
+    ("POST", "/v1/tickets", r#"{"ids":["a",7],"ttl":"30s"}"#),
+    ("POST", "/v1/revocations", r#"{"id":"a"}"#),
+    ("POST", "/v1/revocations", r#"{"jti":"t"}"#),
+    ("GET", "/v1/slowest?limit=1", ""),
+    ("GET", "/v1/explain?subject=a&subscriber=rj", ""),
+    ("GET", "/v1/stats", ""),
+    ("GET", "/healthz", ""),
+    ("GET", "/livez", ""),
+    ("GET", "/readyz", ""),
+];
+
+/// Requests to a node of a cluster that has presence.
+const NODE: &[(&str, &str, &str)] = &[
+    ("POST", "/v1/publish/rj", "x"),
+    ("POST", "/v1/publish/rj?receipt=early", "x"),
+    ("POST", "/v1/publish?receipts=summary", "x\n"),
+    ("POST", "/v1/online", r#"["rj"]"#),
+    ("PUT", "/v1/presence/rj", r#"{"hidden":true}"#),
+    ("GET", "/v1/presence/rj", ""),
+    ("GET", "/v1/sessions/rj", ""),
+    ("GET", "/v1/explain?subject=rj&subscriber=rj", ""),
+    ("GET", "/v1/stats", ""),
+    ("GET", "/v1/cluster", ""),
+    ("POST", "/v1/cluster/nodes/n2/drain", ""),
+];
+
+/// Properties that only other tests have: those of a disk, a full mailbox, a payload that is no
+/// text, and a batch that was sent again.
+const ELSEWHERE: &[&str] = &[
+    ".unstored",
+    ".history.disk",
+    "202.shed",
+    ".events.encoding",
+    ".repeated",
+];
+
+/// Routes whose answers are no JSON object.
+const NO_OBJECT: &[&str] = &[
+    "/v1/graph/backup",
+    "/v1/graph/backup/erlang-ids",
+    "/v1/presence",
+    "/metrics",
+    "/openapi.json",
+];
+
+/// Returns the path under which a route is described.
+fn described<'a>(page: &'a Value, method: &str, path: &str) -> &'a str {
+    let path = path.split('?').next().unwrap();
+    let fits = |route: &str| {
+        let (mut own, mut asked) = (route.split('/'), path.split('/'));
+        loop {
+            match (own.next(), asked.next()) {
+                (None, None) => return true,
+                (Some(own), Some(asked)) if own == asked || own.starts_with('{') => {}
+                _ => return false,
+            }
         }
-        let problem = ask(&http, "GET", "/nowhere", &[], "").await.json();
-        check(
-            &page,
-            &page["components"]["schemas"]["Problem"],
-            &problem,
-            "problem",
-        );
+    };
+    let paths = page["paths"].as_object().unwrap().iter();
+    let mut found: Vec<&str> = paths
+        .filter(|(route, item)| fits(route) && !item[method.to_lowercase()].is_null())
+        .map(|(route, _)| &**route)
+        .collect();
+    // One without parameters goes first.
+    found.sort_by_key(|route| route.matches('{').count());
+    found.first().unwrap_or_else(|| panic!("{method} {path}"))
+}
+
+/// Every answer is described, and everything that is described is in an answer.
+#[test]
+fn answers_and_their_descriptions_have_the_same_properties() {
+    run(async {
+        let alone = Fake::with_history(1 << 20);
+        alone.accept_tickets(true);
+        let page = page();
+        let mut seen = Seen::default();
+        let (log, node) = (FakeLog::new(), Fake::with_presence());
+        *log.status.lock() = Some(Status {
+            not_ready: Some("it is behind".into()),
+            ..status()
+        });
+        let presence = node.handle.presence().unwrap();
+        let api = Api {
+            replicated: Some(log.replicated(&node)),
+            presence: Some(Presence {
+                online: Arc::clone(presence.online()),
+                feed: Arc::clone(presence.feed()),
+            }),
+            ..node.api()
+        };
+        let node_http = routes::router(Arc::new(api));
+        let mut asked = BTreeSet::new();
+        for (fake, http, requests) in [(&alone, alone.http(), ALONE), (&node, node_http, NODE)] {
+            fake.login("rj", 0, 1);
+            fake.note_slow("rj");
+            *fake.reported.lock() = |report| {
+                let ago = Duration::from_secs(9);
+                report.last_gap = Some(GapReport { lost: 4, ago });
+            };
+            for &(method, path, body) in requests {
+                let applies = async {
+                    loop {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                        if let Some(appended) = log.first() {
+                            appended.apply(5, &[[1, 1, 0, 0]], &["n3"]);
+                        }
+                    }
+                };
+                let answer = tokio::select! {
+                    answer = ask(&http, method, path, &[], body) => answer,
+                    () = applies => unreachable!("it does not end"),
+                };
+                let route = described(&page, method, path);
+                let operation = &page["paths"][route][method.to_lowercase()];
+                let response = resolve(&page, &operation["responses"][answer.status.to_string()]);
+                let schema = &response["content"]["application/json"]["schema"];
+                assert!(!schema.is_null(), "{method} {path}: {}", answer.status);
+                let at = format!("{method} {path}");
+                check(&page, schema, &answer.json(), &at, &mut seen).unwrap();
+                asked.insert((method.to_lowercase(), route));
+            }
+        }
+        let mut unseen = Vec::new();
+        for (path, method, ..) in routes::table() {
+            if NO_OBJECT.contains(&path) {
+                continue;
+            }
+            let route = (method.to_owned(), path);
+            assert!(asked.contains(&route), "{method} {path} is not asked");
+            let responses = page["paths"][path][method]["responses"]
+                .as_object()
+                .unwrap();
+            for (status, response) in responses.iter().filter(|(code, _)| code.starts_with('2')) {
+                let schema = &resolve(&page, response)["content"]["application/json"]["schema"];
+                let at = format!("{method} {path} {status}");
+                add_unseen(&page, schema, &at, &seen, &mut unseen);
+            }
+        }
+        for known in ELSEWHERE {
+            assert!(unseen.iter().any(|at| at.ends_with(known)), "{known}");
+        }
+        unseen.retain(|at| !ELSEWHERE.iter().any(|known| at.ends_with(known)));
+        assert_eq!(unseen, [""; 0], "described, and in no answer");
+        let problem = ask(&alone.http(), "GET", "/nowhere", &[], "").await.json();
+        let schema = &page["components"]["schemas"]["Problem"];
+        check(&page, schema, &problem, "problem", &mut seen).unwrap();
     });
 }
