@@ -56,7 +56,11 @@ pub fn check(fuzzing: &Fuzzing<'_>) -> Vec<Finding> {
         demand(has_seeds, &seeds, "has no input to begin with: write one");
         let corpus = format!("harness/fuzz/corpora/{target}.tar.xz");
         let has_corpus = fuzzing.corpora.iter().any(|(path, _)| *path == corpus);
-        demand(has_corpus, &corpus, "has no corpus: run harness/fuzz/minimise");
+        demand(
+            has_corpus,
+            &corpus,
+            "has no corpus: run harness/fuzz/minimise",
+        );
     }
     for (path, _) in &fuzzing.corpora {
         let target = stem(path).trim_end_matches(".tar");
@@ -69,7 +73,8 @@ pub fn check(fuzzing: &Fuzzing<'_>) -> Vec<Finding> {
     }
     let bytes: u64 = fuzzing.corpora.iter().map(|(_, bytes)| bytes).sum();
     if bytes > CORPORA_BYTES_MAX {
-        let what = format!("{bytes} bytes, more than {CORPORA_BYTES_MAX}: see harness/fuzz/minimise");
+        let what =
+            format!("{bytes} bytes, more than {CORPORA_BYTES_MAX}: see harness/fuzz/minimise");
         findings.push(Finding::new("harness/fuzz/corpora", what));
     }
     for (path, _) in &fuzzing.crashes {
@@ -81,7 +86,8 @@ pub fn check(fuzzing: &Fuzzing<'_>) -> Vec<Finding> {
             .iter()
             .any(|source| source.text.contains(path))
         {
-            let what = "no test names it: write one that tells what happened (harness/fuzz/README.md)";
+            let what =
+                "no test names it: write one that tells what happened (harness/fuzz/README.md)";
             findings.push(Finding::new(path, what));
         }
     }
@@ -128,7 +134,10 @@ mod tests {
         let findings: Vec<_> = check(&none).iter().map(ToString::to_string).collect();
         assert_eq!(findings.len(), 5, "{findings:?}");
         let large = Fuzzing {
-            corpora: vec![("harness/fuzz/corpora/a.tar.xz".to_owned(), CORPORA_BYTES_MAX + 1)],
+            corpora: vec![(
+                "harness/fuzz/corpora/a.tar.xz".to_owned(),
+                CORPORA_BYTES_MAX + 1,
+            )],
             targets: Vec::new(),
             ..none
         };

@@ -24,6 +24,8 @@ pub mod contents;
 pub mod columns;
 /// Length of files.
 pub mod length;
+/// Stairs: modules that use each other in a circle.
+pub mod stairs;
 /// Comments that name a line number.
 pub mod line_numbers;
 
