@@ -60,15 +60,20 @@ fn print(name: &str, circle: &Circle, with_arrows: bool) {
         println!("    {arrow}");
     }
     println!("  all uses inside, by the file that is used:");
-    let mut used: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut used: BTreeMap<&str, BTreeMap<&str, Vec<String>>> = BTreeMap::new();
     for arrow in &circle.arrows {
-        let place = format!("{}:{}", arrow.from, arrow.line);
-        let line = format!("      {:<40} in {place}", arrow.path);
-        used.entry(&arrow.to).or_default().push(line);
+        let names = used.entry(&arrow.to).or_default();
+        let names = names.entry(&arrow.from).or_default();
+        // Variants and methods of a type that is imported tell nothing more.
+        if !arrow.path.starts_with(char::is_uppercase) || names.is_empty() {
+            names.push(format!("{} {}", arrow.line, arrow.path));
+        }
     }
-    for (file, lines) in used {
+    for (file, users) in used {
         println!("    {file}");
-        println!("{}", lines.join("\n"));
+        for (user, names) in users {
+            println!("      in {user}: {}", names.join(", "));
+        }
     }
     println!("  files left in the largest circle without:");
     for (rest, cut) in stairs::cuts(circle).into_iter().take(12) {
