@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+/// Folders of crates.
+pub const ROOMS: &[&str] = &["crates", "proxy", "lab", "harness"];
+
 /// Directories of generated or downloaded files.
 const SKIPPED: &[&str] = &["target", "node_modules", "corpus", "artifacts"];
 

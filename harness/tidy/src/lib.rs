@@ -24,6 +24,8 @@ pub mod columns;
 pub mod length;
 /// Pages in Markdown: width of lines, length of sentences.
 pub mod prose;
+/// Stairs: modules that use each other in a circle.
+pub mod stairs;
 /// Comments that name a line number.
 pub mod line_numbers;
 
