@@ -6,6 +6,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::limits::{INPUT_BYTES_MAX, INPUT_BYTES_OF_WORKER_MIN};
+
 /// Bytes that the workers of a server hold in buffers.
 #[derive(Debug)]
 pub(crate) struct Budget {
@@ -75,6 +77,12 @@ impl Budget {
     const fn share(&self, bound: Bound) -> usize {
         bound.0 / self.held.len()
     }
+}
+
+/// Returns the input that each of so many workers may keep.
+pub(crate) fn input_bound(workers: u16) -> Bound {
+    let share = INPUT_BYTES_MAX / usize::from(workers.max(1));
+    Bound(share.max(INPUT_BYTES_OF_WORKER_MIN))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use router::WorkerId;
 
 use crate::limits::{DRAIN_SLOTS_PER_TURN, FAREWELL_INTERVAL, FAREWELLS_PER_SECOND};
 use crate::refusal::share;
-use crate::session::{LastWord, end_stream};
+use crate::session::{LastWord, Polls, end_stream};
 use crate::settings::LiveSettings;
 use crate::table::{CloseReason, ConnectionTable, Phase};
 
@@ -107,6 +107,7 @@ impl Drain {
     pub(crate) fn send_farewells<D: Driver>(
         &mut self,
         table: &mut ConnectionTable<D>,
+        polls: &mut Polls,
         oldest: Option<u64>,
     ) {
         if self.farewells_done || oldest.is_some_and(|oldest| oldest < self.after) {
@@ -132,6 +133,7 @@ impl Drain {
                 Phase::Open(_) | Phase::Polling => {
                     end_stream(
                         table,
+                        polls,
                         key,
                         LastWord::Retry(
                             self.retry.as_millis() as u64 + share(self.worker, index, self.spread),

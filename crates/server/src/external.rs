@@ -10,8 +10,9 @@ use reactor::{Mailbox, SlotKey};
 use router::{Counts, Parcel, SessionRef, WorkerId};
 
 use crate::losses::{Losses, Lost, by_session};
-use crate::mail::{Mail, SessionReport, parcel_weight};
+use crate::mail::{Mail, SessionReport};
 use crate::observer::Observer;
+use crate::parcel::parcel_weight;
 use crate::presence::{Presence, ProcessEdges};
 use crate::stats::{Metric, WorkerStats};
 

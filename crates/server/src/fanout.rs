@@ -33,8 +33,8 @@ use crate::limits::{
     SESSIONS_PER_FLUSH, SMALL_DELIVERY_RECIPIENTS, SMALL_RECIPIENTS_PER_TURN,
 };
 use crate::parcel::ParcelInFlight;
-use crate::poll::Wake;
 use crate::replay::LiveEvent;
+use crate::session::{Sessions, Wake};
 use crate::table::{Connection, ConnectionTable, Extras, OwedFrame, OwedPlace, Phase, Session};
 use sweep::{Swept, place_of};
 
@@ -259,6 +259,7 @@ impl Fanout {
     pub(crate) fn deliver<D: Driver>(
         &mut self,
         table: &mut ConnectionTable<D>,
+        sessions: &mut Sessions,
         frames: &mut TurnFrames,
     ) {
         if !self.has_work() {
@@ -267,15 +268,20 @@ impl Fanout {
         if frames.has_cursors() {
             frames.overtake(self.oldest_large());
         }
-        self.owe_small(table, frames);
+        self.owe_small(table, sessions, frames);
         frames.end_small();
         self.join_sweep();
-        self.owe_large(table, frames);
-        table.tell_unstored();
+        self.owe_large(table, sessions, frames);
+        sessions.replays.tell_unstored(table);
         self.flush(table, frames);
     }
 
-    fn owe_small<D: Driver>(&mut self, table: &mut ConnectionTable<D>, frames: &mut TurnFrames) {
+    fn owe_small<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        sessions: &mut Sessions,
+        frames: &mut TurnFrames,
+    ) {
         let (mut recipients, mut bytes) = (0, 0);
         while recipients < SMALL_RECIPIENTS_PER_TURN
             && bytes < PAYLOAD_BYTES_PER_TURN
@@ -296,13 +302,18 @@ impl Fanout {
         }
         // A separate loop, so that the processor fetches several records at a time.
         for (key, event) in self.aimed.drain(..) {
-            owe(&mut self.owed, table, frames, key, event);
+            owe(&mut self.owed, table, sessions, frames, key, event);
         }
     }
 
     /// Serves a slice of the large deliveries: as many sessions as one turn may send to. Recipients
     /// that are sent nothing, and those of several deliveries, cost far less than a send.
-    fn owe_large<D: Driver>(&mut self, table: &mut ConnectionTable<D>, frames: &mut TurnFrames) {
+    fn owe_large<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        sessions: &mut Sessions,
+        frames: &mut TurnFrames,
+    ) {
         let sessions_max = self.owed.sessions.len() + LARGE_RECIPIENTS_PER_TURN;
         let mut visits = 0;
         while self.is_sweeping()
@@ -320,7 +331,7 @@ impl Fanout {
                     .get_or_insert_with(|| frames.add(&swept.parcel, swept.delivery));
                 visits += slice.len();
                 for &key in &swept.recipients()[slice] {
-                    owe(&mut self.owed, table, frames, key, event);
+                    owe(&mut self.owed, table, sessions, frames, key, event);
                 }
             }
             self.slot = end;
@@ -353,6 +364,7 @@ impl Fanout {
 fn owe<D: Driver>(
     owed: &mut OwedFrames,
     table: &mut ConnectionTable<D>,
+    sessions: &mut Sessions,
     frames: &mut TurnFrames,
     key: SlotKey,
     event: TurnEvent,
@@ -369,11 +381,11 @@ fn owe<D: Driver>(
             ..
         }) => {
             let session = *session;
-            owe_replaying(owed, table, frames, key, session, event);
+            owe_replaying(owed, table, sessions, frames, key, session, event);
         }
         Some(Connection { extras, .. }) if extras.has(Extras::POLL) && frames.is_stored(event) => {
             // The history has it: for the poll that waits, or for the next.
-            table.polls.wake(key, Wake::Event);
+            sessions.polls.wake(key, Wake::Event);
             frames.count_queued(event);
         }
         // The session ended after the plan was made, or is a poll, which is answered from the
@@ -388,13 +400,14 @@ fn owe<D: Driver>(
 fn owe_replaying<D: Driver>(
     owed: &mut OwedFrames,
     table: &mut ConnectionTable<D>,
+    sessions: &mut Sessions,
     frames: &mut TurnFrames,
     key: SlotKey,
     session: Session,
     event: TurnEvent,
 ) {
     let (position, is_stored) = (frames.sequence(event), frames.is_stored(event));
-    match table.replays.live_event(key, position, is_stored) {
+    match sessions.replays.live_event(key, position, is_stored) {
         LiveEvent::Send => {
             if let Some(connection) = table.get_mut(key) {
                 owed.push(key, session, &mut connection.owed, event);

@@ -21,6 +21,7 @@ use wire::transport::Framing;
 use crate::limits::SCRATCH_KEPT_BYTES;
 use crate::parcel::ParcelInFlight;
 use crate::table::{FrameMemory, SharedFrame};
+pub(crate) use lanes::TurnEvent;
 use lanes::{LANES, LanePlaces, Lanes};
 
 /// Events of the current turn and their frames. Emptied at the end of the turn.
@@ -44,10 +45,6 @@ pub(crate) struct TurnFrames {
     /// Number of the turn's events that are small deliveries: the first ones.
     small: u32,
 }
-
-/// Name of an event of the current turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct TurnEvent(u32);
 
 #[derive(Debug)]
 struct Entry {
@@ -297,4 +294,12 @@ fn wire_event<'a>(epoch: &'a str, sequence: u64, complete: u64, event: &'a Event
             ContentType::Binary => WirePayload::Binary(event.payload.bytes()),
         },
     }
+}
+
+/// Appends a frame without the room that was reserved before it.
+pub(crate) fn push(out: &mut Vec<u8>, encode: impl FnOnce(&mut Vec<u8>) -> Range<usize>) {
+    let start = out.len();
+    let range = encode(out);
+    out.copy_within(range.clone(), start);
+    out.truncate(start + range.len());
 }

@@ -9,11 +9,11 @@ use wire::frame::{self, Position};
 use wire::transport::Framing;
 use wire::websocket::{Opcode, push_frame};
 
+use crate::frames::push;
 use crate::limits::HEARTBEAT_SCAN_INTERVAL;
-use crate::replay::push;
+use crate::session::WebSockets;
 use crate::stats::Metric;
 use crate::table::{CloseReason, ConnectionTable, Extras, Phase};
-use crate::websocket::WebSockets;
 
 /// A session younger than a tenth of the period gets no heartbeat, so its first may be late by a
 /// tenth.

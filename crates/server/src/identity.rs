@@ -10,8 +10,6 @@ mod credential;
 mod denial;
 /// Fetches of key sets for unknown keys.
 mod key_fetch;
-/// Operations on identities, for the control API.
-mod operations;
 /// Requests that wait for key sets.
 mod awaiting_keys;
 /// Tickets that several nodes share.
@@ -38,7 +36,6 @@ use credential::Credential;
 pub(crate) use denial::{Denial, UNDECIDED};
 pub(crate) use key_fetch::KeyFetch;
 pub use key_fetch::KeyFetcher;
-pub use operations::Standing;
 use shared_tickets::TicketAnnouncer;
 pub use shared_tickets::TicketNews;
 
@@ -54,7 +51,18 @@ pub(crate) struct IdentityStore {
     pub(crate) key_fetch: KeyFetch,
     pub(crate) login_checker: OnceLock<Box<dyn LoginChecker>>,
     /// Tells other nodes of tickets, if there are any.
-    announcer: OnceLock<Box<TicketAnnouncer>>,
+    pub(crate) announcer: OnceLock<Box<TicketAnnouncer>>,
+}
+
+/// What is known of the clients of an id, online or not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Whether clients need a token, a ticket or a trusted proxy.
+    pub needs_identity: bool,
+    /// Until when the id is banned.
+    pub banned_until: Option<UnixSeconds>,
+    /// Tokens and tickets that were issued before this time are refused.
+    pub revoked_before: Option<UnixSeconds>,
 }
 
 /// Session that a request may open.
@@ -243,8 +251,15 @@ impl IdentityStore {
         }
     }
 
+    /// Tells other nodes, if there are any.
+    pub(crate) fn announce(&self, news: impl FnOnce() -> TicketNews) {
+        if let Some(announcer) = self.announcer.get() {
+            announcer(news());
+        }
+    }
+
     /// Returns until when an id is banned, if it is.
-    fn banned_until(&self, id: &str, now: UnixSeconds) -> Option<UnixSeconds> {
+    pub(crate) fn banned_until(&self, id: &str, now: UnixSeconds) -> Option<UnixSeconds> {
         self.bans.read().until(id, now)
     }
 

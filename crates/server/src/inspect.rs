@@ -5,7 +5,8 @@ use router::Router;
 
 use crate::client_address::Origin;
 use crate::limits::INSPECTED_MAX;
-use crate::mail::{GapReport, Post, Report, SessionReport};
+use crate::mail::{GapReport, Report, SessionReport};
+use crate::post::Post;
 use crate::session::Sessions;
 use crate::table::{ConnectionTable, Phase};
 
@@ -38,7 +39,7 @@ pub(crate) fn session_report<D: Driver>(
             let ids = sessions.keys(key.index, session);
             (ids, session.encoding.transport().name())
         }
-        _ => (table.polls.keys(key)?, "poll"),
+        _ => (sessions.polls.keys(key)?, "poll"),
     };
     let ids = ids.iter();
     let ids = ids.filter_map(|&id| router.graph().name(id)).collect();
@@ -60,7 +61,7 @@ pub(crate) fn session_report<D: Driver>(
         backlog_bytes: backlog.map_or(0, |backlog| backlog.bytes()),
         bytes_acknowledged: info.map(|info| info.acknowledged),
         bytes_unacknowledged: info.map(|info| info.unacknowledged),
-        is_behind: table.replays.is_fed(key),
+        is_behind: sessions.replays.is_fed(key),
         last_gap,
     })
 }

@@ -19,8 +19,14 @@ mod slow_policy;
 mod listener;
 /// Start of the workers, and the wait for their end.
 mod server;
-/// Mail to workers, and the handle by which other threads send it.
+/// Reasons why a server does not start.
+mod start_error;
+/// Mail to workers.
 mod mail;
+/// Mailboxes of all workers, for the router.
+mod post;
+/// Handle by which other threads reach a running server.
+mod handle;
 /// Deliveries that a full mailbox refused.
 mod losses;
 /// External workers: sessions on threads of other crates.
@@ -49,22 +55,18 @@ mod lease;
 mod session;
 /// Events that clients publish.
 mod client_publish;
-/// WebSocket sessions: handshakes, and what their clients say.
-mod websocket;
 /// Short answers: pages, errors, preflights.
 mod answer;
+/// What streams and polls alike are asked for.
+mod stream_query;
 /// Demo page, and the secret of its requests.
 mod demo;
-/// Requests of the demo page, which the control API answers.
-mod page_request;
 /// Parcels in flight in a worker.
 mod parcel;
 /// Fan-out: deliveries to frames.
 mod fanout;
 /// Sessions that are fed from the history.
 mod replay;
-/// Long polling.
-mod poll;
 /// Who is online, as clients are told.
 mod presence;
 /// Events of a turn, encoded once for each encoding.
@@ -95,18 +97,18 @@ pub use access_log::{AccessEntry, AccessLog, AccessLogCounts, AccessWork};
 pub use client_publish::{EventPublisher, PublishDone, PublishError};
 pub use demo::{DemoPage, DemoSecret};
 pub use external::{ExternalWorker, WorkerCommand};
+pub use handle::{Handle, PendingReload};
 pub use identity::{KeyFetcher, Standing, TicketNews};
 pub use listener::{Listener, ListenerKind, ListenerSocket};
 pub use login_check::{LoginChecker, LoginQuestion, LoginVerdict};
-pub use mail::{
-    GapReport, Handle, PageHandler, PageRequest, PageResponse, PendingReload, Post, SessionReport,
-};
+pub use mail::{GapReport, PageHandler, PageRequest, PageResponse, SessionReport};
 pub use observer::{ObservedSession, Observer, SessionObserver};
+pub use post::Post;
 pub use presence::{
-    BackendSink, Presence, PresenceCounts, PresenceLog, PresenceSettings, ProcessEdge,
-    ProcessEdges, SnapshotPlace,
+    BackendSink, Presence, PresenceCounts, PresenceLog, ProcessEdge, ProcessEdges, SnapshotPlace,
 };
-pub use server::{Server, StartError};
-pub use settings::{LiveSettings, Settings};
+pub use server::Server;
+pub use settings::{LiveSettings, PresenceSettings, Settings};
 pub use slow_policy::SlowPolicy;
+pub use start_error::StartError;
 pub use stats::{Metric, ServerStats, WorkerStats};

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 use reactor::{Acceptor, ListenerOptions, Reservation, System};
 
-use crate::server::StartError;
+use crate::start_error::StartError;
 
 /// Public listener of a server.
 #[derive(Debug)]

@@ -3,9 +3,11 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use reactor::SlotKey;
 use router::{Counts, Delivery, Event, Parcel};
 
-use crate::mail::parcel_weight;
+/// Weight of a delivery besides its payload and its recipients, in bytes.
+const DELIVERY_BYTES: usize = 128;
 
 /// Parcel that its worker has taken and not settled. Shared by its deliveries, which may wait in
 /// different queues. A parcel is settled once: when its last delivery is done, or when the worker
@@ -90,4 +92,12 @@ impl Drop for ParcelInFlight {
             self.settle();
         }
     }
+}
+
+/// Returns what a parcel weighs in a mailbox.
+pub(crate) fn parcel_weight(parcel: &Parcel) -> usize {
+    let payloads = parcel.deliveries.iter().map(|delivery| {
+        parcel.events[delivery.event as usize].payload.bytes().len() + DELIVERY_BYTES
+    });
+    payloads.sum::<usize>() + parcel.recipients() * size_of::<SlotKey>()
 }

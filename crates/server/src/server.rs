@@ -1,6 +1,5 @@
 //! Start of the workers, and the wait for their end.
 
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -18,15 +17,18 @@ use router::{Recorder, Router, WORKERS_MAX, WorkerId};
 
 use crate::budget::Budget;
 use crate::external::ExternalWorker;
+use crate::handle::Handle;
 use crate::identity::IdentityStore;
 use crate::limits::{
     ACCEPT_WARNING_INTERVAL, CONNECTION_WARNING_INTERVAL, SEND_BUFFER_BYTES_MIN, UNSENT_BYTES_MAX,
 };
 use crate::listener::{ClaimedListener, Listener, WorkerListener};
-use crate::mail::{Handle, MAILBOX_WEIGHT_MAX, Mail, Post};
+use crate::mail::Mail;
+use crate::post::{MAILBOX_WEIGHT_MAX, Post};
 use crate::presence::Presence;
 use crate::settings::Settings;
 use crate::shared::Shared;
+use crate::start_error::StartError;
 use crate::stats::WorkerStats;
 use crate::worker::Worker;
 
@@ -73,25 +75,6 @@ pub struct Server {
     handle: Handle,
     workers: Vec<JoinHandle<io::Result<()>>>,
     external_workers: Vec<ExternalWorker>,
-}
-
-/// Reason why a server did not start.
-#[derive(Debug)]
-pub enum StartError {
-    /// The number of workers asked for is none or more than can be addressed.
-    Workers(u16),
-    /// There is no listener.
-    NoListener,
-    /// Two listeners have this address.
-    Twice(SocketAddr),
-    /// A listener for TLS, but no certificate.
-    NoCertificate(SocketAddr),
-    /// The address is in use.
-    AddressInUse(SocketAddr),
-    /// The listener cannot be bound to the address.
-    Bind(SocketAddr, io::Error),
-    /// A worker could not be set up.
-    Worker(u16, io::Error),
 }
 
 impl Server {
@@ -369,45 +352,6 @@ impl Parts {
         Ok(worker)
     }
 }
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Workers(count) => {
-                write!(
-                    f,
-                    "the number of workers is {count}; it must be from 1 to {WORKERS_MAX}"
-                )
-            }
-            Self::NoListener => write!(
-                f,
-                "there is no public listener; give an address with --listen"
-            ),
-            Self::Twice(address) => write!(
-                f,
-                "two listeners have the address {address}; remove one, or give it another address"
-            ),
-            Self::NoCertificate(address) => write!(
-                f,
-                "the TLS listener at {address} has no certificate; give one with --tls-cert and \
-                 --tls-key"
-            ),
-            Self::AddressInUse(address) => write!(
-                f,
-                "{address} is in use: another program, or another Encke, listens on it; stop it, \
-                 or choose another address with --listen"
-            ),
-            Self::Bind(address, error) => write!(f, "cannot listen on {address}: {error}"),
-            Self::Worker(number, error) => write!(
-                f,
-                "worker {number} could not be started: {error}; each worker needs four descriptors \
-                 and a thread"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for StartError {}
 
 #[cfg(test)]
 mod tests {

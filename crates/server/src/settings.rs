@@ -8,7 +8,6 @@ use wire::host::AllowedHosts;
 
 use crate::access_log::AccessLog;
 use crate::observer::Observer;
-use crate::presence::PresenceSettings;
 use crate::slow_policy::SlowPolicy;
 
 /// Settings of the data path for the whole run. Built once, shared by all workers.
@@ -39,6 +38,19 @@ pub struct Settings {
     pub access_log: Option<AccessLog>,
     /// Settings that a reload can change, as they are at the start.
     pub live: Arc<LiveSettings>,
+}
+
+/// Settings of presence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PresenceSettings {
+    /// Time that an id stays online after its last session.
+    pub delay: Duration,
+    /// Notices a second that edges may cost, all sessions of their subscribers counted.
+    pub rate: u64,
+    /// Subscribers of an id beyond which they are not told.
+    pub subscribers_max: usize,
+    /// Whether the server is a node of a cluster: an id is online when it is on any node.
+    pub in_cluster: bool,
 }
 
 /// Settings that a reload can change without touching a stream. Replaced as a whole by

@@ -10,7 +10,7 @@ use crate::budget::Budget;
 use crate::client_publish::ClientPublishing;
 use crate::demo::DemoPage;
 use crate::identity::IdentityStore;
-use crate::mail::Post;
+use crate::post::Post;
 use crate::presence::Presence;
 use crate::settings::Settings;
 

@@ -7,8 +7,6 @@ use router::Counts;
 use wire::transport::Transport;
 
 use crate::access_log::AccessLogCounts;
-use crate::identity::Denial;
-use crate::settings::LiveSettings;
 
 /// Ids remembered as closed for being slow, per worker. The rarest makes room for a new one.
 const SLOW_IDS_MAX: usize = 32;
@@ -207,9 +205,9 @@ impl WorkerStats {
         self.counters.get(metric)
     }
 
-    /// Counts a refused session.
-    pub(crate) fn denied(&self, denial: &Denial) {
-        if let Some(metric) = denial.metric() {
+    /// Counts a refused session, if its reason has a metric.
+    pub(crate) fn denied(&self, reason: Option<Metric>) {
+        if let Some(metric) = reason {
             self.add(metric, 1);
         }
     }
@@ -256,7 +254,7 @@ pub struct ServerStats {
 impl ServerStats {
     pub(crate) fn of<'a>(
         workers: impl Iterator<Item = &'a WorkerStats> + Clone,
-        live: &LiveSettings,
+        buffer_limit_bytes: usize,
     ) -> Self {
         let mut slow: Vec<(Id, u64)> = Vec::new();
         for (id, count) in workers.clone().flat_map(|stats| stats.slow.lock().clone()) {
@@ -276,7 +274,7 @@ impl ServerStats {
             access_log: None,
             metrics: Snapshot::of(workers.map(|stats| &stats.counters)),
             slow,
-            buffer_limit_bytes: live.buffer_bytes,
+            buffer_limit_bytes,
         }
     }
 

@@ -41,7 +41,7 @@ use router::WorkerId;
 
 use crate::admission::Admission;
 use crate::answer::Responder;
-use crate::budget::Bound;
+use crate::budget::{Bound, input_bound};
 use crate::drain::Drain;
 use crate::fanout::Fanout;
 use crate::frames::TurnFrames;
@@ -52,18 +52,17 @@ use crate::latency::DeliveryLatencies;
 use crate::lease::LeaseScan;
 use crate::limits::ACCEPTS_PER_TURN;
 use crate::listener::ListenerContext;
-use crate::mail::{Mail, parcel_weight};
-use crate::parcel::ParcelInFlight;
+use crate::mail::Mail;
+use crate::parcel::{ParcelInFlight, parcel_weight};
 use crate::presence::PresenceStage;
 use crate::refusal::AwaitedRequests;
 use crate::replay::{Feeder, defer_behind};
-use crate::session::{Requests, Sessions};
+use crate::session::{Leaving, Requests, Sessions};
 use crate::settings::LiveSettings;
 use crate::shared::Shared;
 use crate::slowest::SlowestSearch;
 use crate::stats::{Metric, WorkerCounters, WorkerStats};
 use crate::table::{ConnectionTable, Expired, Phase};
-use leaving::Leaving;
 
 /// Remedy for operators when descriptors run out.
 const MORE_DESCRIPTORS: &str =
@@ -79,7 +78,7 @@ pub(crate) struct Worker<D: Driver> {
     pub(crate) acceptor: Acceptor<D::Listener, ListenerContext>,
     admission: Admission,
     ingress: Ingress,
-    sessions: Sessions,
+    pub(crate) sessions: Sessions,
     awaited_requests: AwaitedRequests,
     responder: Responder,
     pub(crate) fanout: Fanout,
@@ -132,7 +131,7 @@ impl<D: Driver> Worker<D> {
             slowest: SlowestSearch::default(),
             largest: LargestBuffers::new(Scope::All),
             largest_input: LargestBuffers::new(Scope::Input),
-            input_bound: buffers::input_bound(shared.settings.workers),
+            input_bound: input_bound(shared.settings.workers),
             presence: PresenceStage::default(),
             drain: None,
             leaving: VecDeque::new(),
@@ -195,7 +194,7 @@ impl<D: Driver> Worker<D> {
                 ingress.resume(table, key, true, &mut requests);
             }
             Some(Phase::Open(_)) => {
-                self.table.feed_soon(key);
+                self.sessions.replays.room(&self.table, key);
                 self.presence.resume(key);
             }
             Some(Phase::AwaitingControl | Phase::AwaitingKeys | Phase::Polling | Phase::Closed)
@@ -208,9 +207,10 @@ impl<D: Driver> Worker<D> {
         if !self.fanout.has_work() {
             return;
         }
-        self.fanout.deliver(&mut self.table, &mut self.frames);
+        self.fanout
+            .deliver(&mut self.table, &mut self.sessions, &mut self.frames);
         self.catch_up_behind();
-        defer_behind(&mut self.table, &self.sessions, &self.shared.router);
+        defer_behind(&self.table, &mut self.sessions, &self.shared.router);
         // The directory and the metrics must agree with a receipt before its publisher has it.
         self.log_out_ended();
         self.table.stats.delivered(self.frames.counts());
@@ -237,7 +237,9 @@ impl<D: Driver> Worker<D> {
             }
         }
         self.due = due;
-        self.sessions.websockets.end_late(&mut self.table);
+        self.sessions
+            .websockets
+            .end_late(&mut self.table, &self.sessions.replays);
         self.send_heartbeats();
     }
 
@@ -303,8 +305,8 @@ impl<D: Driver> Handler for Worker<D> {
             || !self.leaving.is_empty()
             || self.lease_scan.has_work()
             || self.sessions.has_released()
-            || self.table.replays.ready() > 0
-            || self.table.polls.has_woken()
+            || self.sessions.replays.ready() > 0
+            || self.sessions.polls.has_woken()
     }
 
     fn next_deadline(&self, now: Tick) -> Option<Duration> {
@@ -315,8 +317,8 @@ impl<D: Driver> Handler for Worker<D> {
             self.lease_scan.next_in(&self.sessions.leases, now),
             self.sessions.websockets.next_in(now),
             self.drain.as_ref().and_then(|drain| drain.next_in(now)),
-            self.table.replays.next_in(),
-            self.table.polls.next_in(now),
+            self.sessions.replays.next_in(),
+            self.sessions.polls.next_in(now),
             self.largest.next_in(now),
             self.largest_input.next_in(now),
         ]
@@ -330,7 +332,7 @@ impl<D: Driver> Handler for Worker<D> {
         self.frames.trim();
         self.table.trim();
         self.ingress.trim();
-        self.feeder.trim(&self.table.replays);
+        self.feeder.trim(&self.sessions.replays);
         self.latencies.trim();
         self.report_buffers();
     }
@@ -390,7 +392,8 @@ impl<D: Driver> Handler for Worker<D> {
         self.meet_deadlines();
         self.pass(timing, Metric::StageDeadlines);
         if let Some(drain) = &mut self.drain {
-            drain.send_farewells(&mut self.table, self.fanout.oldest());
+            let polls = &mut self.sessions.polls;
+            drain.send_farewells(&mut self.table, polls, self.fanout.oldest());
         }
         self.answer_polls();
         self.table.close_unwatched();

@@ -2,11 +2,11 @@
 
 use reactor::{Driver, SlotKey};
 use wire::head::{Request, Version};
-use wire::notice::ResetReason;
 
+use super::content::Answer;
 use super::cors::cors;
 use super::logged::LoggedLater;
-use super::{Answer, Manner, Responder};
+use super::responder::{Manner, Responder};
 use crate::table::{CloseReason, ConnectionTable};
 
 /// What is kept of a request that is answered later.
@@ -65,19 +65,4 @@ impl Responder {
         let bytes = Self::write(&mut self.date, table, key, answer, &manner);
         self.note_later(table, logged, Some((answer.status, bytes)), None);
     }
-}
-
-/// Fields of the answer to a poll; the last one only with a reset.
-pub(super) const fn poll_fields(cursor: &str, reset: Option<ResetReason>) -> [(&str, &str); 3] {
-    [
-        ("Cache-Control", "private, no-store"),
-        ("Encke-Cursor", cursor),
-        (
-            "Encke-Reset",
-            match reset {
-                Some(reason) => reason.text(),
-                None => "",
-            },
-        ),
-    ]
 }

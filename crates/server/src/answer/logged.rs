@@ -8,7 +8,7 @@ use reactor::{Driver, SlotKey, Tick};
 use wire::head::Request;
 use wire::status::Status;
 
-use super::Responder;
+use super::responder::Responder;
 use crate::access_log::{AccessEntry, Accessed, LoggedRequest};
 use crate::client_address;
 use crate::table::ConnectionTable;

@@ -7,7 +7,8 @@ use wire::head::{Method, Request};
 use wire::response::Cors;
 use wire::status::Status;
 
-use super::{Answer, Fields, Manner, Responder, TEXT};
+use super::content::{Answer, Fields, TEXT};
+use super::responder::{Manner, Responder};
 use crate::table::ConnectionTable;
 
 impl Answer {

@@ -3,7 +3,8 @@
 use reactor::{Driver, SlotKey};
 use wire::status::Status;
 
-use super::{Answer, Responder};
+use super::content::Answer;
+use super::responder::Responder;
 use crate::table::{CloseReason, ConnectionTable};
 
 const NO_ROOM: &str = "the server has no room for requests that arrive in parts; try again later";

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use reactor::{Mailbox, SlotKey};
 use router::Event;
 
-use super::{EventPublisher, PublishError};
+use super::publisher::{EventPublisher, PublishError};
 use crate::limits::{
     CLIENT_EVENT_BYTES, CLIENT_EVENTS_BYTES_MAX, CLIENT_EVENTS_MAX, CLIENT_GROUP_BYTES,
     CLIENT_GROUP_EVENTS_MAX,
 };
-use crate::mail::Mail;
+use crate::mail::{Mail, Published};
 use crate::sync::{Condvar, Mutex};
 
 /// Events that are not answered yet: those that wait, and those that are being published.
@@ -30,16 +30,6 @@ struct State {
     events: usize,
     bytes: usize,
     is_closed: bool,
-}
-
-/// What became of an event that a client has published.
-pub(crate) struct Published {
-    /// Its session.
-    pub(crate) key: SlotKey,
-    /// What the client calls its message.
-    pub(crate) reference: Option<Box<str>>,
-    /// Position of the event, if it has one.
-    pub(crate) result: Result<u64, PublishError>,
 }
 
 /// Answer that a client is owed. If it is dropped, the client is told that nothing is known.
@@ -170,7 +160,7 @@ mod tests {
     use router::Payload;
 
     use super::*;
-    use crate::mail::MAILBOX_WEIGHT_MAX;
+    use crate::post::MAILBOX_WEIGHT_MAX;
 
     fn event() -> Event {
         Event {

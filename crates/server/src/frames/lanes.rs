@@ -8,7 +8,9 @@ use std::num::NonZeroU32;
 
 use wire::encoding::Encoding;
 
-use super::TurnEvent;
+/// Name of an event of the current turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct TurnEvent(pub(super) u32);
 
 /// Encodings whose frames an event has places for. A worker with sessions of more than these looks
 /// the others up in a map.

@@ -9,11 +9,14 @@ use presence::{Cause, Due, Edge, Handover, IdEdge, Millis, NodeName, Online, Out
 use router::{Move, Router, SessionRef};
 
 use super::counts::Fate;
-use super::{ChangedSessions, EdgeParcel, NamedEdge, OfBackend, Presence, PresenceSettings};
+use super::edges::{ChangedSessions, EdgeParcel, NamedEdge};
+use super::keeper::{OfBackend, Presence};
 use crate::limits::{
     PRESENCE_NODE_EDGES_MAX, PRESENCE_RECIPIENTS_MAX, PRESENCE_RETRY, PRESENCE_ROUND_INTERVAL,
 };
-use crate::mail::{Mail, Post};
+use crate::mail::Mail;
+use crate::post::Post;
+use crate::settings::PresenceSettings;
 
 /// What the presence thread owns.
 pub(super) struct Engine {

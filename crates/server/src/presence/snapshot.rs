@@ -8,7 +8,7 @@ use presence::Online;
 use wire::event::Subject;
 use wire::notice::Notice;
 
-use super::{Presence, subject};
+use super::edges::subject;
 use crate::limits::{PRESENCE_IDS_MAX, PRESENCE_POLL_KEYS_MAX};
 
 /// Place in the subscriptions of several ids.
@@ -55,9 +55,9 @@ pub(super) fn walk(
 
 /// Returns the elements of a poll's answer that are its snapshot, with commas between them. Empty
 /// while it is not known who is online.
-pub(crate) fn for_poll(presence: &Presence, graph: &Graph, own: &[Key]) -> Vec<u8> {
+pub(crate) fn for_poll(online: &Online, graph: &Graph, own: &[Key]) -> Vec<u8> {
     let mut out = Vec::new();
-    if !presence.is_settled() {
+    if !online.is_settled() {
         return out;
     }
     let (mut left, mut place) = (PRESENCE_POLL_KEYS_MAX, Some(SnapshotPlace::default()));
@@ -65,15 +65,15 @@ pub(crate) fn for_poll(presence: &Presence, graph: &Graph, own: &[Key]) -> Vec<u
     while let Some(from) = place.filter(|_| left > 0) {
         let first = out.is_empty();
         ids.clear();
-        let (looked_at, next) = walk(graph, presence.online(), own, from, left, &mut ids);
+        let (looked_at, next) = walk(graph, online, own, from, left, &mut ids);
         left -= looked_at;
         place = next;
         if !first {
             out.push(b',');
         }
-        let online: Vec<Subject<'_>> = ids.iter().map(subject).collect();
+        let names: Vec<Subject<'_>> = ids.iter().map(subject).collect();
         Notice::Presence {
-            online: &online,
+            online: &names,
             first,
             more: place.is_some(),
         }

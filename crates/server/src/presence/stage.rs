@@ -11,14 +11,15 @@ use wire::event::Subject;
 use wire::frame::{self, Frame};
 use wire::notice::Notice;
 
+use super::edges::{EdgeParcel, subject};
+use super::keeper::Presence;
 use super::snapshot::{SnapshotPlace, walk};
-use super::{EdgeParcel, Presence, subject};
+use crate::frames::push;
 use crate::limits::{
     PRESENCE_RECIPIENTS_PER_TURN, PRESENCE_SLOTS_PER_TURN, PRESENCE_SNAPSHOT_KEYS_PER_TURN,
     PRESENCE_SNAPSHOTS_PER_TURN, SESSIONS_PER_FLUSH,
 };
 use crate::mail::Mail;
-use crate::replay::push;
 use crate::session::Sessions;
 use crate::stats::Metric;
 use crate::table::{ConnectionTable, Phase, Session};

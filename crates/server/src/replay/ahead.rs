@@ -4,22 +4,13 @@
 //! is there as well.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 use reactor::SlotKey;
 
-use super::{Replays, Stage};
+use super::replays::{Replays, Stage};
 
 /// Sessions at which those that have ended are looked for first.
 const PRUNE_MIN: usize = 1024;
-
-/// Sessions by the position of their cursor.
-#[derive(Debug, Default)]
-pub(super) struct Ahead {
-    sessions: BinaryHeap<Reverse<(u64, SlotKey)>>,
-    /// Sessions after the last look.
-    kept: usize,
-}
 
 impl Replays {
     /// Lets a session go live at the position of its cursor, which the head has not reached.

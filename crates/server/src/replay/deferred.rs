@@ -9,11 +9,11 @@ use crate::table::{ConnectionTable, Phase};
 
 /// Defers the sessions that hold many events and cannot be fed, as their sockets are full.
 pub(crate) fn defer_behind<D: Driver, M: Mailboxes>(
-    table: &mut ConnectionTable<D>,
-    sessions: &Sessions,
+    table: &ConnectionTable<D>,
+    sessions: &mut Sessions,
     router: &Router<M>,
 ) {
-    for key in table.replays.take_to_defer() {
+    for key in sessions.replays.take_to_defer() {
         let Some(connection) = table.get(key).filter(|connection| connection.blocked) else {
             continue;
         };
@@ -22,7 +22,7 @@ pub(crate) fn defer_behind<D: Driver, M: Mailboxes>(
         if let Phase::Open(session) = connection.phase
             && !session.marks.has_several()
             && session.encoding != Encoding::TestPlain
-            && table.replays.defer(key)
+            && sessions.replays.defer(key)
         {
             router.defer(session.key, sessions.name(key));
         }
@@ -31,17 +31,17 @@ pub(crate) fn defer_behind<D: Driver, M: Mailboxes>(
 
 /// Lets events be planned again for a session, if it is deferred.
 pub(crate) fn undefer<D: Driver, M: Mailboxes>(
-    table: &mut ConnectionTable<D>,
-    sessions: &Sessions,
+    table: &ConnectionTable<D>,
+    sessions: &mut Sessions,
     router: &Router<M>,
     key: SlotKey,
 ) {
-    if !table.replays.is_deferred(key) {
+    if !sessions.replays.is_deferred(key) {
         return;
     }
     if let Some(Phase::Open(session)) = table.get(key).map(|connection| connection.phase) {
         let events = router.undefer(session.key, sessions.name(key));
         // Read after it, as after a login: what was planned before is posted by then.
-        table.replays.undefer(key, events, router.period() + 2);
+        sessions.replays.undefer(key, events, router.period() + 2);
     }
 }

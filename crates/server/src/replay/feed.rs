@@ -1,17 +1,17 @@
 //! A step of feeding a session: what it missed next, encoded straight from the history.
 
 use graph::{Id, Key};
-use history::{Cursor, Missed, Stored};
+use history::{Cursor, Missed};
 use reactor::{Driver, SlotKey};
-use router::{ContentType, Mailboxes, Router};
-use wire::event::{Event as WireEvent, Payload as WirePayload, Subject};
+use router::{Mailboxes, Router};
 use wire::frame;
 use wire::notice::ResetReason;
 
 use super::deferred::undefer;
+use super::replays::{Replay, Replays, Stage};
 use super::resume::{after_reset, outcome, push_reset};
 use super::searches::Searches;
-use super::{Replay, Replays, Stage};
+use super::stored::wire_event;
 use crate::limits::{REPLAY_BYTES_PER_STEP, REPLAY_EVENTS_PER_STEP, SCRATCH_KEPT_BYTES};
 use crate::session::Sessions;
 use crate::stats::Metric;
@@ -42,11 +42,11 @@ impl Feeder {
     pub(crate) fn feed<D: Driver, M: Mailboxes>(
         &mut self,
         table: &mut ConnectionTable<D>,
-        sessions: &Sessions,
+        sessions: &mut Sessions,
         router: &Router<M>,
         key: SlotKey,
     ) -> usize {
-        let (Some(connection), Some(&replay)) = (table.get(key), table.replays.get(key)) else {
+        let (Some(connection), Some(&replay)) = (table.get(key), sessions.replays.get(key)) else {
             return 0;
         };
         let Phase::Open(session) = connection.phase else {
@@ -59,7 +59,7 @@ impl Feeder {
         if replay.is_deferred {
             undefer(table, sessions, router, key);
         }
-        let Some(&replay) = table.replays.get(key) else {
+        let Some(&replay) = sessions.replays.get(key) else {
             return 0;
         };
         let keys = sessions.keys(key.index, &session);
@@ -88,7 +88,7 @@ impl Feeder {
             router.retain_concerning(keys, fed, &mut self.missed);
         }
         let Some(is_whole) = self.encode(router, &replay, session) else {
-            return self.reset(table, router, keys, key, session, fed);
+            return self.reset(table, sessions, router, key, session, fed);
         };
         let begun = table.send_replay(key, &self.bytes, &self.frames);
         let Some(connection) = table.get(key) else {
@@ -99,7 +99,7 @@ impl Feeder {
         let is_sent = is_whole && begun == self.frames.len();
         let is_done = is_sent && !more;
         let begun = &self.frames[..begun];
-        let Some(progress) = table.replays.get_mut(key) else {
+        let Some(progress) = sessions.replays.get_mut(key) else {
             return self.bytes.len();
         };
         let held = begun.iter().filter(|frame| frame.is_held).count();
@@ -119,19 +119,19 @@ impl Feeder {
         match progress.stage {
             Stage::Rewind { live_from, .. } if is_done => {
                 progress.stage = Stage::Missed { live_from };
-                table.replays.feed_soon(key);
+                sessions.replays.feed_soon(key);
             }
             Stage::Missed { .. } if is_done && may_go_live => {
                 match last < fed {
-                    true => table.replays.go_live_ahead(key, fed),
-                    false => table.replays.go_live(key, last),
+                    true => sessions.replays.go_live_ahead(key, fed),
+                    false => sessions.replays.go_live(key, last),
                 }
                 table.stats.take(Metric::SessionsReplaying, 1);
             }
             Stage::Missed { live_from } if is_done && !is_blocked => {
-                table.replays.await_period(key, live_from);
+                sessions.replays.await_period(key, live_from);
             }
-            _ if !is_blocked => table.replays.feed_soon(key),
+            _ if !is_blocked => sessions.replays.feed_soon(key),
             _ => {}
         }
         self.bytes.len()
@@ -195,14 +195,15 @@ impl Feeder {
     fn reset<D: Driver, M: Mailboxes>(
         &mut self,
         table: &mut ConnectionTable<D>,
+        sessions: &mut Sessions,
         router: &Router<M>,
-        keys: &[Key],
         key: SlotKey,
         session: Session,
         fed: u64,
     ) -> usize {
         let reason = ResetReason::Expired;
         table.stats.add(outcome(Some(reason)), 1);
+        let keys = sessions.keys(key.index, &session);
         let after = after_reset(router, keys, fed);
         self.bytes.clear();
         let from = Cursor::complete(router.epoch(), fed).to_string();
@@ -215,12 +216,12 @@ impl Feeder {
             &mut self.bytes,
         );
         table.send(key, &self.bytes);
-        if let Some(replay) = table.replays.get_mut(key) {
+        if let Some(replay) = sessions.replays.get_mut(key) {
             replay.fed = after;
             replay.lost = (fed, after);
         }
         if table.get(key).is_some_and(|connection| !connection.blocked) {
-            table.replays.feed_soon(key);
+            sessions.replays.feed_soon(key);
         }
         self.bytes.len()
     }
@@ -247,28 +248,4 @@ impl Feeder {
 pub(crate) fn advance_period<M: Mailboxes>(router: &Router<M>) -> u64 {
     router.try_advance();
     router.try_advance()
-}
-
-/// Returns a stored event as the encoders take it.
-pub(crate) fn wire_event<'a>(
-    epoch: &'a str,
-    subject: &'a Id,
-    stored: &Stored<'a>,
-) -> WireEvent<'a> {
-    let entry = stored.entry;
-    WireEvent {
-        epoch,
-        sequence: entry.position,
-        complete: entry.position,
-        subject: match subject {
-            Id::Integer(number) => Subject::Integer(*number),
-            Id::Text(text) => Subject::Text(text),
-        },
-        kind: (!entry.event_type.is_empty()).then_some(entry.event_type),
-        payload: match ContentType::of_tag(entry.tag) {
-            Some(ContentType::Json) => WirePayload::Json(entry.payload),
-            Some(ContentType::Text) => WirePayload::Text(entry.payload),
-            Some(ContentType::Binary) | None => WirePayload::Binary(entry.payload),
-        },
-    }
 }

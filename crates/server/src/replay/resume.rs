@@ -1,7 +1,6 @@
 //! Where a stream begins: live, or with what its client missed.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use graph::Key;
 use history::{Cursor, Gap, History};
@@ -11,8 +10,10 @@ use wire::frame::{self, Position};
 use wire::notice::{Notice, ResetReason};
 use wire::start::Start;
 
+use super::replays::Replays;
+use crate::frames::push;
 use crate::limits::RESET_EVENTS_MAX;
-use crate::stats::Metric;
+use crate::stats::{Metric, WorkerStats};
 use crate::table::{ConnectionTable, Session};
 
 /// What a request says about the beginning of its stream, and when.
@@ -123,14 +124,23 @@ impl Resume<'_> {
     }
 
     /// Begins to feed the session, if it is to be fed.
-    pub(crate) fn begin<D: Driver>(&self, table: &mut ConnectionTable<D>, key: SlotKey) -> Begun {
+    pub(crate) fn begin<D: Driver>(
+        &self,
+        table: &mut ConnectionTable<D>,
+        replays: &mut Replays,
+        key: SlotKey,
+    ) -> Begun {
         let live_from = self.live_from;
         match self.feed {
             None => return Begun::Stream,
-            Some(Feed::After(after)) => table.replay_after(key, after, live_from),
-            Some(Feed::Rewind { count, until }) => table.replay_last(key, count, until, live_from),
+            Some(Feed::After(after)) => {
+                replays.begin_after(table, key, after, live_from);
+            }
+            Some(Feed::Rewind { count, until }) => {
+                replays.begin_rewind(table, key, count, until, live_from);
+            }
             Some(Feed::Awaited) => {
-                table.replay_from_message(key, self.position);
+                replays.await_cursor(table, key, self.position);
                 return Begun::Awaited;
             }
         }
@@ -140,13 +150,13 @@ impl Resume<'_> {
 
     /// Begins to feed a session whose client has sent its cursor. Without one it gets what was
     /// published since it has logged in.
-    pub(crate) fn begin_awaited<D: Driver>(&self, table: &mut ConnectionTable<D>, key: SlotKey) {
-        table.stats.add(outcome(self.reset), 1);
+    pub(crate) fn begin_awaited(&self, stats: &WorkerStats, replays: &mut Replays, key: SlotKey) {
+        stats.add(outcome(self.reset), 1);
         let after = match self.feed {
             Some(Feed::After(after)) => after,
             _ => self.position,
         };
-        table.replays.begin_awaited(key, after, self.live_from);
+        replays.begin_awaited(key, after, self.live_from);
     }
 }
 
@@ -215,12 +225,4 @@ pub(super) fn push_reset(
     push(out, |out| {
         frame::position(session.encoding.transport(), position, out).range(session.framing)
     });
-}
-
-/// Appends a frame without the room that was reserved before it.
-pub(crate) fn push(out: &mut Vec<u8>, encode: impl FnOnce(&mut Vec<u8>) -> Range<usize>) {
-    let start = out.len();
-    let range = encode(out);
-    out.copy_within(range.clone(), start);
-    out.truncate(start + range.len());
 }

@@ -1,23 +1,14 @@
 //! Entries of the access log for sessions. Without a log, nothing is kept or looked up.
 
-use std::net::IpAddr;
-
 use graph::Id;
-use reactor::{Driver, SlotKey, Tick};
+use reactor::{Driver, SlotKey};
 use wire::head::Request;
 use wire::transport::Framing;
 
-use super::Sessions;
+use super::sessions::{Accessed, Sessions};
 use crate::access_log::{self, AccessEntry};
 use crate::answer::client_of;
 use crate::table::{CloseReason, ConnectionTable, Session};
-
-/// What is kept of a session until its line is written.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Accessed {
-    client: Option<IpAddr>,
-    since: Tick,
-}
 
 impl Sessions {
     /// Keeps what the log will say of a session that begins.

@@ -7,9 +7,9 @@ use reactor::{Driver, SlotKey};
 use wire::head::Request;
 use wire::transport::Transport;
 
-use super::Sessions;
 use super::follow::CommandError;
 use super::observed::POLL;
+use super::sessions::Sessions;
 use crate::answer::client_of;
 use crate::identity::{Denial, Grant};
 use crate::login_check::{LoginQuestion, LoginVerdict};
@@ -43,7 +43,7 @@ impl Sessions {
         if !self.shared.settings.login_check {
             return Ok(Checked::Accepted);
         }
-        if transport == POLL && self.polls_on(table, key, &grant.ids) {
+        if transport == POLL && self.polls_on(key, &grant.ids) {
             return Ok(Checked::Accepted);
         }
         let question = LoginQuestion {
@@ -70,9 +70,9 @@ impl Sessions {
 
     /// Returns whether a connection polls on, as the same ids as at its last poll, which was
     /// decided on.
-    fn polls_on<D: Driver>(&self, table: &ConnectionTable<D>, key: SlotKey, ids: &[Id]) -> bool {
+    fn polls_on(&self, key: SlotKey, ids: &[Id]) -> bool {
         let graph = self.shared.router.graph();
-        let polled = table.polls.keys(key);
+        let polled = self.polls.keys(key);
         polled.is_some_and(|polled| {
             let known = ids.iter().map(|id| graph.find(id));
             known.eq(polled.iter().map(|&key| Some(key)))
@@ -105,13 +105,13 @@ impl Sessions {
         };
         let number = self.login_checks.add_subscribe(key, ids);
         let Some(number) = number else {
-            table.stats.denied(&Denial::Undecided);
+            table.stats.denied(Denial::Undecided.metric());
             return Err(Denial::Undecided.into());
         };
         if !self.ask(key, number, question) {
             self.login_checks
                 .answer(key, number, LoginVerdict::Undecided);
-            table.stats.denied(&Denial::Undecided);
+            table.stats.denied(Denial::Undecided.metric());
             return Err(Denial::Undecided.into());
         }
         Ok(Checked::Waits)

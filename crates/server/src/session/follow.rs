@@ -3,6 +3,8 @@
 //!
 //! What a client may follow is decided by the identity and the rules of now, as for a new session.
 
+use std::sync::Arc;
+
 use auth::{Identity, TokenError, UnixSeconds};
 use graph::{Id, Key};
 use reactor::{Driver, SlotKey};
@@ -10,7 +12,7 @@ use wire::start::Start;
 use wire::target::IDS_MAX;
 use wire::transport::Transport;
 
-use super::Sessions;
+use super::sessions::Sessions;
 use crate::identity::{Denial, Grant};
 use crate::lease::Lease;
 use crate::replay::{StartAt, undefer};
@@ -51,7 +53,8 @@ impl Sessions {
         let Some(grant) = self.subscription(table, key, ids)? else {
             return Ok(());
         };
-        undefer(table, self, &self.shared.router, key);
+        let router = Arc::clone(&self.shared.router);
+        undefer(table, self, &router, key);
         let now = UnixSeconds(table.clock.unix_seconds);
         let added = self
             .log_in(key, &grant.ids)
@@ -59,7 +62,7 @@ impl Sessions {
         // As at login: who revokes or bans meanwhile finds the session, or is found here.
         if let Err(denial) = self.shared.identity.check(&grant, now) {
             self.log_out_of(key, &added);
-            table.stats.denied(&denial);
+            table.stats.denied(denial.metric());
             return Err(denial.into());
         }
         keys.extend(added);
@@ -93,7 +96,7 @@ impl Sessions {
         let identity = self.websockets.identity(key.index).cloned();
         let grant = self
             .grant(table, added, identity)
-            .inspect_err(|denial| table.stats.denied(denial))?;
+            .inspect_err(|denial| table.stats.denied(denial.metric()))?;
         Ok(Some(grant))
     }
 
@@ -154,7 +157,7 @@ impl Sessions {
                 self.fetch_keys(now);
             }
             let denial = Denial::Token(error);
-            table.stats.denied(&denial);
+            table.stats.denied(denial.metric());
             CommandError::from(denial)
         })?;
         if identity.subject != known.subject {
@@ -164,7 +167,7 @@ impl Sessions {
         let graph = self.shared.router.graph();
         let ids = keys.into_iter().filter_map(|key| graph.name(key)).collect();
         self.grant(table, ids, Some(identity.clone()))
-            .inspect_err(|denial| table.stats.denied(denial))?;
+            .inspect_err(|denial| table.stats.denied(denial.metric()))?;
         self.leases.remove(key.index);
         let lease = Lease::of(&identity, &self.shared.identity.fingerprints);
         self.leases.insert(key.index, lease, None);
@@ -191,7 +194,7 @@ impl Sessions {
         let Some(Phase::Open(session)) = table.get(key).map(|connection| connection.phase) else {
             return Ok(());
         };
-        let Some(head) = table.replays.awaited(key) else {
+        let Some(head) = self.replays.awaited(key) else {
             let reason = match router.head() {
                 None => "the server keeps no history, so a stream begins where it is opened",
                 Some(_) => {
@@ -207,7 +210,7 @@ impl Sessions {
         resume.push_reset(session, router.epoch(), &mut out);
         table.send(key, &out);
         table.put_back(out);
-        resume.begin_awaited(table, key);
+        resume.begin_awaited(&table.stats, &mut self.replays, key);
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use wire::notice::{Expiry, Notice};
 use wire::transport::Framing;
 use wire::websocket::{CloseCode, push_close};
 
-use crate::poll::Wake;
+use super::poll::{Polls, Wake};
 use crate::table::{CloseReason, ConnectionTable, Extras, Phase};
 
 /// Last word of a stream.
@@ -24,10 +24,18 @@ pub(crate) enum LastWord {
     KeptAway,
 }
 
+/// Session that must end.
+pub(crate) struct Leaving {
+    pub(crate) key: SlotKey,
+    pub(crate) word: LastWord,
+    pub(crate) reason: CloseReason,
+}
+
 /// Ends the stream of a session after what it is owed and its last word. A poll that waits is
 /// answered instead, in this turn.
 pub(crate) fn end_stream<D: Driver>(
     table: &mut ConnectionTable<D>,
+    polls: &mut Polls,
     key: SlotKey,
     word: LastWord,
     reason: CloseReason,
@@ -35,7 +43,7 @@ pub(crate) fn end_stream<D: Driver>(
     let session = match table.get(key) {
         Some(connection) => match connection.phase {
             Phase::Open(session) => session,
-            Phase::Polling => return table.polls.wake(key, Wake::End(reason)),
+            Phase::Polling => return polls.wake(key, Wake::End(reason)),
             Phase::Head { .. } if connection.extras.has(Extras::POLL) => {
                 return table.end(key, reason);
             }

@@ -12,8 +12,8 @@ use wire::start::Start;
 use wire::status::Status;
 use wire::transport::Transport;
 
-use super::Sessions;
 use super::observed::POLL;
+use super::sessions::Sessions;
 use crate::answer::{Answer, Responder};
 use crate::identity::{self, Denial, Grant, TicketNews};
 use crate::lease::Lease;
@@ -96,7 +96,7 @@ impl Sessions {
             false => Denial::Token(TokenError::NoKey),
         };
         self.login_checks.forget(key);
-        table.stats.denied(&denial);
+        table.stats.denied(denial.metric());
         responder.answer_last(table, key, &denial.answer());
     }
 

@@ -2,7 +2,7 @@
 
 use reactor::Driver;
 
-use super::Sessions;
+use super::sessions::Sessions;
 use crate::stats::Metric;
 use crate::table::{CloseReason, ConnectionTable, Ended};
 
@@ -24,6 +24,8 @@ impl Sessions {
             table.stats.slow(id);
         }
         table.stats.take(Metric::sessions(transport), 1);
+        self.replays.end(table, *key);
+        let keys = self.keys(key.index, session);
         let lost = self.log_out_of(*key, keys);
         table.stats.add(Metric::DeliveriesLost, lost);
         if session.marks.has_several() {

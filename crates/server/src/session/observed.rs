@@ -3,7 +3,7 @@
 use graph::{Id, Key};
 use reactor::{Driver, SlotKey};
 
-use super::Sessions;
+use super::sessions::Sessions;
 use crate::observer::ObservedSession;
 use crate::table::{CloseReason, ConnectionTable};
 

@@ -13,10 +13,11 @@ use wire::status::Status;
 use super::checked::Checked;
 use super::login::Refused;
 use super::observed::POLL;
-use super::{Requests, Sessions, admit_client};
+use super::poll::{Batch, BatchFormat, PollRequest, Waiting, Wake};
+use super::requests::{Requests, admit_client};
+use super::sessions::Sessions;
 use crate::answer::{Answer, Fields, Responder};
 use crate::identity::{Denial, Grant};
-use crate::poll::{Batch, BatchFormat, PollRequest, Waiting, Wake};
 use crate::presence;
 use crate::refusal::NO_STREAMS;
 use crate::replay::outcome;
@@ -40,7 +41,7 @@ impl Requests<'_> {
                 return None;
             }
             Err(denial) => {
-                table.stats.denied(&denial);
+                table.stats.denied(denial.metric());
                 return Some(denied(&denial));
             }
         };
@@ -62,7 +63,7 @@ impl Requests<'_> {
             Ok(Checked::Accepted) => {}
             Ok(Checked::Waits) => return None,
             Err(denial) => {
-                table.stats.denied(&denial);
+                table.stats.denied(denial.metric());
                 return Some(denied(&denial));
             }
         }
@@ -98,7 +99,7 @@ impl Sessions {
         let keys = match self.log_in_granted(table, key, grant, POLL) {
             Ok(keys) => keys.into_boxed_slice(),
             Err(Refused::Denied(denial)) => {
-                table.stats.denied(&denial);
+                table.stats.denied(denial.metric());
                 return Some(denied(&denial));
             }
             Err(Refused::Full(reason)) => return Some(Answer::busy(reason)),
@@ -125,7 +126,7 @@ impl Sessions {
         }
         let now = table.clock.now;
         table.enter(key, Phase::Polling);
-        table.polls.add(key, keys, waiting, period, now, asked.wait);
+        self.polls.add(key, keys, waiting, period, now, asked.wait);
         None
     }
 
@@ -139,14 +140,14 @@ impl Sessions {
         wake: Wake,
     ) -> bool {
         let router = Arc::clone(&self.shared.router);
-        let (Some(waiting), Some(keys)) = (table.polls.waiting(key), table.polls.keys(key)) else {
+        let (Some(waiting), Some(keys)) = (self.polls.waiting(key), self.polls.keys(key)) else {
             return false;
         };
         let batch = Batch::after(&router, keys, waiting.after, waiting.format);
         if wake == Wake::Event && !batch.has_news() {
             return false;
         }
-        let Some((keys, Some(waiting))) = table.polls.remove(key) else {
+        let Some((keys, Some(waiting))) = self.polls.remove(key) else {
             return false;
         };
         let end = match wake {
@@ -181,7 +182,7 @@ impl Sessions {
         }
         self.end_lease(table, key);
         if let Some(presence) = self.presence().filter(|_| waiting.presence) {
-            batch.begin_with(presence::for_poll(presence, self.graph(), &keys));
+            batch.begin_with(presence::for_poll(presence.online(), self.graph(), &keys));
         }
         let answer = self.poll_answer(
             Some(batch.body),
@@ -191,7 +192,7 @@ impl Sessions {
         );
         // The login must be kept before the connection may be closed.
         let now = table.clock.now;
-        table.polls.keep_login(key, keys, now);
+        self.polls.keep_login(key, keys, now);
         responder.answer_later(table, key, &waiting.manner, &answer, end);
     }
 
@@ -202,7 +203,7 @@ impl Sessions {
         key: SlotKey,
         reason: CloseReason,
     ) {
-        let waits = table.polls.waiting(key).is_some();
+        let waits = self.polls.waiting(key).is_some();
         if let Some(keys) = self.take_poll_login(table, key) {
             if waits {
                 table.stats.take(Metric::SessionsPoll, 1);
@@ -214,11 +215,11 @@ impl Sessions {
     }
 
     pub(super) fn take_poll_login<D: Driver>(
-        &self,
+        &mut self,
         table: &mut ConnectionTable<D>,
         key: SlotKey,
     ) -> Option<Box<[Key]>> {
-        let (keys, _) = table.polls.remove(key)?;
+        let (keys, _) = self.polls.remove(key)?;
         table.clear_extras(key, Extras::POLL);
         Some(keys)
     }

@@ -7,14 +7,15 @@ use wire::frame::Position;
 use wire::head::Request;
 use wire::notice::Notice;
 
-use super::Sessions;
+use super::sessions::Sessions;
+use super::websocket::{self, Publication};
 use crate::client_address;
-use crate::client_publish::{Answer, Published};
+use crate::client_publish::Answer;
 use crate::identity::Denial;
 use crate::limits::{ADDRESS_PUBLISHES_MAX, CLIENT_MESSAGES_WINDOW, CLIENT_PUBLISHES_MAX};
+use crate::mail::Published;
 use crate::stats::Metric;
 use crate::table::ConnectionTable;
-use crate::websocket::{self, Publication};
 
 /// Reason why an event is refused at once: what it counts as, and a sentence for the client.
 type Refusal = (Metric, String);

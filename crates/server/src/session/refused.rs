@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use reactor::{Driver, SlotKey};
 
-use super::Requests;
+use super::requests::Requests;
 use crate::table::{CloseReason, ConnectionTable, Phase};
 
 impl Requests<'_> {

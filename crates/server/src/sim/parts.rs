@@ -14,9 +14,11 @@ use router::{Router, WorkerId};
 
 use super::net::{self, LISTENER, Shared as Net, SimDriver};
 use crate::budget::Budget;
+use crate::handle::Handle;
 use crate::identity::IdentityStore;
 use crate::listener::{ListenerContext, ListenerKind};
-use crate::mail::{Handle, MAILBOX_WEIGHT_MAX, Mail, Post};
+use crate::mail::Mail;
+use crate::post::{MAILBOX_WEIGHT_MAX, Post};
 use crate::presence::Presence;
 use crate::settings::{LiveSettings, Settings};
 use crate::shared::Shared;

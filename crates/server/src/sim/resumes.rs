@@ -338,7 +338,7 @@ impl Model {
         (0..6).for_each(|_| self.publish());
         self.settle();
         assert!(
-            self.world.worker.table.replays.is_empty(),
+            self.world.worker.sessions.replays.is_empty(),
             "a replay is left"
         );
         for nth in 0..self.clients.len() {

@@ -14,9 +14,9 @@ use router::Recorder;
 use super::net::Pipe;
 use super::parts::{Parts, assert_nothing_shared_is_left, left};
 use super::station::{Station, assert_no_mail_waits, digest, turn_until_rest};
-use crate::mail::Handle;
-use crate::presence::PresenceSettings;
+use crate::handle::Handle;
 use crate::settings::LiveSettings;
+use crate::settings::PresenceSettings;
 
 /// A connection of a client. Owned by the test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -13,11 +13,11 @@ use super::net::{self, LISTENER, Shared, SimDriver};
 use crate::heartbeat::Heartbeats;
 use crate::ingress::{Ingress, RequestHandler};
 use crate::limits::REQUESTS_PER_TURN;
+use crate::session::WebSockets;
 use crate::settings::LiveSettings;
 use crate::slow_policy::SlowPolicy;
 use crate::stats::{Metric, WorkerStats};
 use crate::table::{CloseReason, ConnectionTable, Marks, Phase, Session};
-use crate::websocket::WebSockets;
 
 type Table = ConnectionTable<SimDriver>;
 

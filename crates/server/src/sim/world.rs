@@ -20,10 +20,12 @@ use super::parts::{
 use super::texts::payloads;
 pub(super) use super::texts::{event, id, unchunked};
 use crate::access_log::AccessLog;
+use crate::handle::Handle;
 use crate::listener::ListenerKind;
-use crate::mail::{Handle, MAILBOX_WEIGHT_MAX, Mail, Post};
+use crate::mail::Mail;
 use crate::observer::Observer;
-use crate::presence::PresenceSettings;
+use crate::post::{MAILBOX_WEIGHT_MAX, Post};
+use crate::settings::PresenceSettings;
 use crate::settings::{LiveSettings, Settings};
 use crate::shared::Shared;
 use crate::stats::Metric;
@@ -265,7 +267,7 @@ impl World {
         for _ in 0..8 {
             self.turn();
             while self.worker.fanout.has_work()
-                || self.worker.table.replays.ready() > 0
+                || self.worker.sessions.replays.ready() > 0
                 || self.worker.largest.has_work()
                 || self.worker.largest_input.has_work()
                 || self.worker.presence.has_work()

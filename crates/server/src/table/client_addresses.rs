@@ -3,37 +3,12 @@
 //! The table is asked only about connections that have the [`Extras::PROXIED`] bit. A slot with the
 //! bit and without an entry is a connection whose header names no client.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use reactor::{Driver, SlotKey};
 
 use super::{ConnectionTable, Extras};
 use crate::client_address::Origin;
-
-/// Address in 18 bytes, as a million clients may be behind proxies.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct PackedAddress {
-    ip: Ipv6Addr,
-    port: [u8; 2],
-}
-
-impl From<SocketAddr> for PackedAddress {
-    fn from(address: SocketAddr) -> Self {
-        let ip = match address.ip() {
-            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-            IpAddr::V6(ip) => ip,
-        };
-        let port = address.port().to_ne_bytes();
-        Self { ip, port }
-    }
-}
-
-impl From<PackedAddress> for SocketAddr {
-    fn from(packed: PackedAddress) -> Self {
-        let PackedAddress { ip, port } = packed;
-        Self::new(IpAddr::V6(ip).to_canonical(), u16::from_ne_bytes(port))
-    }
-}
 
 impl<D: Driver> ConnectionTable<D> {
     /// Returns whether the connection must go on with a PROXY header.

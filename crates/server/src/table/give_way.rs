@@ -8,12 +8,11 @@ use crate::slow_policy::SlowPolicy;
 
 impl<D: Driver> ConnectionTable<D> {
     /// Returns the memory of all buffers: backlogs, what the kernel keeps for full sockets,
-    /// unfinished handshakes and records of TLS, replays.
+    /// unfinished handshakes and records of TLS.
     pub(crate) fn buffer_bytes(&self) -> usize {
         self.backlogs.memory_bytes()
             + self.backlogs.count() * FULL_SOCKET_BYTES
             + self.tls_input_bytes
-            + self.replays.memory_bytes()
     }
 
     /// Returns the memory of unfinished handshakes and records of TLS.
@@ -30,10 +29,7 @@ impl<D: Driver> ConnectionTable<D> {
             full += usize::from(blocked.is_some());
             tls_input += self.tls_input_bytes_of(slot);
         }
-        self.backlogs.count_memory_bytes()
-            + full * FULL_SOCKET_BYTES
-            + tls_input
-            + self.replays.count_memory_bytes()
+        self.backlogs.count_memory_bytes() + full * FULL_SOCKET_BYTES + tls_input
     }
 
     /// Lets a session with a full socket give way by its policy, if that frees anything. Sessions

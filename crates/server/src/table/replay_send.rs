@@ -4,10 +4,8 @@ use reactor::{Driver, SlotKey};
 
 use super::backlog::{Piece, PieceKind};
 use super::send::{Queued, send};
-use super::tls_connections::is_tls;
-use super::{CloseReason, ConnectionTable, Extras, Phase, live};
+use super::{CloseReason, ConnectionTable, Extras, live};
 use crate::slow_policy::SlowPolicy;
-use crate::stats::Metric;
 
 /// Frame of a replayed event, among bytes that hold frames one after the other.
 #[derive(Debug, Clone, Copy)]
@@ -21,52 +19,6 @@ pub(crate) struct ReplayedFrame {
 }
 
 impl<D: Driver> ConnectionTable<D> {
-    /// Begins to feed a session from the history: the events after a position. It goes live in the
-    /// planning period `live_from` at the earliest; 0 for a session that was live before.
-    pub(crate) fn replay_after(&mut self, key: SlotKey, after: u64, live_from: u64) {
-        if self.mark_replay(key) {
-            self.replays.begin(key, after, live_from);
-        }
-    }
-
-    /// Begins to feed a session from the history: the last `count` events of each subject up to a
-    /// position, and those after it.
-    pub(crate) fn replay_last(&mut self, key: SlotKey, count: u8, until: u64, live_from: u64) {
-        if self.mark_replay(key) {
-            self.replays.begin_rewind(key, count, until, live_from);
-        }
-    }
-
-    /// Holds all events for a session until its client has sent a cursor. `head` is that of the
-    /// history before it logged in.
-    pub(crate) fn replay_from_message(&mut self, key: SlotKey, head: u64) {
-        if self.mark_replay(key) {
-            self.replays.await_cursor(key, head);
-        }
-    }
-
-    /// Begins to feed a live session from the history: the events from position `first` on, behind
-    /// all deliveries below the number `taken`.
-    pub(super) fn replay_behind(&mut self, key: SlotKey, first: u64, taken: u64) {
-        if self.mark_replay(key) {
-            self.replays.begin_behind(key, first, taken);
-        }
-    }
-
-    fn mark_replay(&mut self, key: SlotKey) -> bool {
-        let Some(connection) = live(&mut self.slots, key) else {
-            return false;
-        };
-        if !matches!(connection.phase, Phase::Open(_)) {
-            return false;
-        }
-        connection.extras.insert(Extras::REPLAY);
-        if !self.replays.is_fed(key) {
-            self.stats.add(Metric::SessionsReplaying, 1);
-        }
-        true
-    }
-
     /// Sends frames to a session that has no backlog, as many as its socket takes. Only the last
     /// of them may wait in a backlog, in part or whole, so that a full socket is watched. Returns
     /// the number of frames that are sent or wait.
@@ -84,7 +36,7 @@ impl<D: Driver> ConnectionTable<D> {
             // Payloads of the wire of 2008 may be empty.
             return frames.len();
         }
-        if is_tls(connection.extras) {
+        if connection.extras.has(Extras::TLS) {
             return self.send_replay_sealed(key, bytes, frames);
         }
         let taken = send(&mut self.driver, &self.stats, &connection.socket, &[bytes]);

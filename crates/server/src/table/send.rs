@@ -8,11 +8,9 @@ use wire::frame;
 use wire::notice::Notice;
 
 use super::backlog::{Backlog, Piece, PieceKind, Pushed};
-use super::tls_connections::is_tls;
 use super::{CloseReason, ConnectionTable, Extras, Phase, Session, live};
-use crate::frames::{TurnEvent, TurnFrames};
+use crate::frames::{TurnEvent, TurnFrames, push};
 use crate::limits::{FRAMES_PER_SEND, SCRATCH_KEPT_BYTES};
-use crate::replay::push;
 use crate::slow_policy::SlowPolicy;
 use crate::stats::{Metric, WorkerStats};
 
@@ -64,7 +62,7 @@ impl<D: Driver> ConnectionTable<D> {
         let Some(connection) = live(&mut self.slots, key) else {
             return;
         };
-        if is_tls(connection.extras) {
+        if connection.extras.has(Extras::TLS) {
             return self.send_sealed(key, bytes);
         }
         let taken = if connection.blocked || bytes.is_empty() {
@@ -117,7 +115,7 @@ impl<D: Driver> ConnectionTable<D> {
             if connection.blocked {
                 return self.queue_frames(key, rest, 0, frames);
             }
-            if is_tls(connection.extras) {
+            if connection.extras.has(Extras::TLS) {
                 return self.send_frames_sealed(key, rest, frames);
             }
             let count = rest.len().min(FRAMES_PER_SEND);
@@ -202,7 +200,7 @@ impl<D: Driver> ConnectionTable<D> {
     pub(crate) fn flush(&mut self, key: SlotKey) -> Option<Phase> {
         loop {
             let connection = live(&mut self.slots, key).filter(|connection| connection.blocked)?;
-            if is_tls(connection.extras) {
+            if connection.extras.has(Extras::TLS) {
                 return self.flush_sealed(key);
             }
             self.announce_gap(key);
@@ -230,16 +228,6 @@ impl<D: Driver> ConnectionTable<D> {
                     }
                 }
             }
-        }
-    }
-
-    /// Goes on with feeding a session from the history, if it is fed.
-    pub(crate) fn feed_soon(&mut self, key: SlotKey) {
-        if self
-            .get(key)
-            .is_some_and(|connection| connection.extras.has(Extras::REPLAY))
-        {
-            self.replays.feed_soon(key);
         }
     }
 

@@ -30,7 +30,7 @@ impl<D: Driver> ConnectionTable<D> {
     /// Returns whether a connection is encrypted.
     pub(crate) fn is_tls(&self, key: SlotKey) -> bool {
         self.get(key)
-            .is_some_and(|connection| is_tls(connection.extras))
+            .is_some_and(|connection| connection.extras.has(Extras::TLS))
     }
 
     /// Returns whether what a connection has sent so far is the beginning of a ClientHello.
@@ -175,9 +175,4 @@ pub(super) fn input_bytes(tls: &Connection) -> usize {
         false => 0,
     };
     handshake + tls.buffered()
-}
-
-/// Returns whether a connection is encrypted.
-pub(super) const fn is_tls(extras: Extras) -> bool {
-    extras.has(Extras::TLS)
 }

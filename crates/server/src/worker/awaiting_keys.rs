@@ -4,8 +4,8 @@ use reactor::{Driver, SlotKey};
 
 use super::Worker;
 use crate::login_check::LoginVerdict;
+use crate::session::subscribe_checked;
 use crate::table::Phase;
-use crate::websocket;
 
 impl<D: Driver> Worker<D> {
     /// Returns whether no login waits for a decision.
@@ -23,7 +23,7 @@ impl<D: Driver> Worker<D> {
     /// Takes a decision on a login.
     pub(super) fn login_checked(&mut self, key: SlotKey, number: u64, verdict: LoginVerdict) {
         if let Some(ids) = self.sessions.login_checks.answer(key, number, verdict) {
-            websocket::subscribe_checked(&mut self.sessions, &mut self.table, key, &ids, verdict);
+            subscribe_checked(&mut self.sessions, &mut self.table, key, &ids, verdict);
         }
     }
 

@@ -6,7 +6,7 @@ use router::{Mailboxes as _, WorkerId};
 use super::Worker;
 use crate::budget::Bound;
 use crate::give_way::{BufferKind, Candidate};
-use crate::limits::{GIVE_WAYS_PER_TURN, INPUT_BYTES_MAX, INPUT_BYTES_OF_WORKER_MIN};
+use crate::limits::GIVE_WAYS_PER_TURN;
 use crate::session::Sessions;
 use crate::slow_policy::SlowPolicy;
 use crate::stats::Metric;
@@ -18,6 +18,7 @@ impl<D: Driver> Worker<D> {
         self.table.buffer_bytes()
             + self.ingress.kept_bytes()
             + self.sessions.websockets.unfinished_bytes()
+            + self.sessions.replays.memory_bytes()
             + self.feeder.kept_bytes()
     }
 
@@ -27,6 +28,7 @@ impl<D: Driver> Worker<D> {
         self.table.count_buffer_bytes()
             + self.ingress.count_kept_bytes()
             + self.sessions.websockets.count_unfinished_bytes()
+            + self.sessions.replays.count_memory_bytes()
             + self.feeder.kept_bytes()
     }
 
@@ -175,12 +177,6 @@ impl<D: Driver> Worker<D> {
     pub(super) fn release_buffers(&self) {
         self.shared.budget.report(self.id.0, 0);
     }
-}
-
-/// Returns the input that each of so many workers may keep.
-pub(super) fn input_bound(workers: u16) -> Bound {
-    let share = INPUT_BYTES_MAX / usize::from(workers.max(1));
-    Bound(share.max(INPUT_BYTES_OF_WORKER_MIN))
 }
 
 const fn gave_way_by(policy: SlowPolicy) -> Metric {

@@ -7,15 +7,8 @@ use wire::notice::Expiry;
 use super::Worker;
 use crate::drain::Drain;
 use crate::limits::DRAIN_SLOTS_PER_TURN;
-use crate::session::{LastWord, end_stream};
+use crate::session::{LastWord, Leaving, end_stream};
 use crate::table::CloseReason;
-
-/// Session that must end.
-pub(super) struct Leaving {
-    key: SlotKey,
-    word: LastWord,
-    reason: CloseReason,
-}
 
 impl<D: Driver> Worker<D> {
     /// Begins to end the worker, or to send its clients to another server.
@@ -66,7 +59,7 @@ impl<D: Driver> Worker<D> {
     pub(super) fn end_leaving(&mut self) {
         let count = self.leaving.len().min(DRAIN_SLOTS_PER_TURN as usize);
         for Leaving { key, word, reason } in self.leaving.drain(..count) {
-            end_stream(&mut self.table, key, word, reason);
+            end_stream(&mut self.table, &mut self.sessions.polls, key, word, reason);
         }
     }
 
@@ -113,7 +106,7 @@ impl<D: Driver> Worker<D> {
             self.sessions.log_out(&mut self.table, &ended);
         }
         for (key, reason) in self.table.take_ended_polls() {
-            if let Some(waiting) = self.table.polls.waiting(key) {
+            if let Some(waiting) = self.sessions.polls.waiting(key) {
                 self.responder
                     .note_unanswered(&self.table, &waiting.manner, reason);
             }

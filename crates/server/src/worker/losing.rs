@@ -4,7 +4,7 @@ use reactor::{Driver, SlotKey};
 
 use super::Worker;
 use crate::losses::{Loss, Losses, Lost, by_session};
-use crate::poll::Wake;
+use crate::session::Wake;
 use crate::stats::Metric;
 use crate::table::{Extras, Phase};
 
@@ -44,10 +44,12 @@ impl<D: Driver> Worker<D> {
         };
         if let Phase::Open(session) = connection.phase {
             let taken = self.fanout.taken();
-            self.table.lose(key, session, loss, taken);
+            self.sessions
+                .replays
+                .lose(&mut self.table, key, session, loss, taken);
         } else if connection.extras.has(Extras::POLL) && loss.stored > 0 {
             // The history has it: for the poll that waits, or for the next.
-            self.table.polls.wake(key, Wake::Event);
+            self.sessions.polls.wake(key, Wake::Event);
         }
     }
 }

@@ -7,7 +7,7 @@ use reactor::Driver;
 use super::Worker;
 use crate::inspect::inspect;
 use crate::mail::{Mail, Reload};
-use crate::page_request;
+use crate::session::respond;
 use crate::settings::LiveSettings;
 
 impl<D: Driver> Worker<D> {
@@ -42,7 +42,7 @@ impl<D: Driver> Worker<D> {
                 Mail::Revoke(revoked) => self.lease_scan.search(revoked),
                 Mail::RevokeOlder(sessions, before) => self.revoke_older(sessions, before),
                 Mail::Answer { key, response } => {
-                    page_request::respond(&mut self.table, &mut self.responder, key, response);
+                    respond(&mut self.table, &mut self.responder, key, response);
                 }
                 Mail::Published(it) => self.sessions.published(&mut self.table, &it),
                 Mail::KeysFetched => self.sessions.awaiting_keys.release(),
@@ -59,7 +59,7 @@ impl<D: Driver> Worker<D> {
             }
         }
         self.take_losses();
-        self.table.replays.mail_taken();
+        self.sessions.replays.mail_taken();
     }
 
     /// Replaces the settings in all stages.

@@ -11,18 +11,20 @@ impl<D: Driver> Worker<D> {
     /// Answers the polls that can be answered, a turn's worth of them, and logs out those whose
     /// clients have not come back.
     pub(super) fn answer_polls(&mut self) {
-        if self.table.polls.awaits_period() {
+        if self.sessions.polls.awaits_period() {
             let period = advance_period(&self.shared.router);
-            self.table.polls.period_reached(period);
+            self.sessions.polls.period_reached(period);
         }
         let mut expired = Vec::new();
-        self.table.polls.expire(self.table.clock.now, &mut expired);
+        self.sessions
+            .polls
+            .expire(self.table.clock.now, &mut expired);
         for key in expired {
             self.sessions
                 .log_out_poll(&mut self.table, key, CloseReason::Timeout);
         }
         for _ in 0..POLLS_PER_TURN {
-            let Some((key, wake)) = self.table.polls.next_woken() else {
+            let Some((key, wake)) = self.sessions.polls.next_woken() else {
                 return;
             };
             let (table, responder) = (&mut self.table, &mut self.responder);

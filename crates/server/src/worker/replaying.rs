@@ -36,14 +36,16 @@ impl<D: Driver> Worker<D> {
     pub(super) fn catch_up_behind(&mut self) {
         for behind in self.table.take_behind() {
             let oldest = self.fanout.oldest_for(behind.key);
-            self.table.catch_up(behind, oldest);
+            self.sessions
+                .replays
+                .catch_up(&mut self.table, behind, oldest);
         }
     }
 
     /// Feeds sessions from the history, a turn's worth of them, and forgets replays that are over.
     pub(super) fn feed_replays(&mut self) {
         while let Some(key) = self
-            .table
+            .sessions
             .replays
             .next_settled(self.fanout.oldest_position())
         {
@@ -51,24 +53,24 @@ impl<D: Driver> Worker<D> {
                 connection.extras.remove(Extras::REPLAY);
             }
         }
-        self.table.replays.deliveries_done(self.fanout.oldest());
+        self.sessions.replays.deliveries_done(self.fanout.oldest());
         let router = &self.shared.router;
         let head = || router.head().unwrap_or_default();
-        self.table.replays.head_reached(head);
-        if self.table.replays.awaits_period() {
-            self.table.replays.period_reached(advance_period(router));
+        self.sessions.replays.head_reached(head);
+        if self.sessions.replays.awaits_period() {
+            self.sessions.replays.period_reached(advance_period(router));
         }
         let mut bytes = 0;
-        for _ in 0..self.table.replays.ready().min(REPLAYS_PER_TURN) {
+        for _ in 0..self.sessions.replays.ready().min(REPLAYS_PER_TURN) {
             if bytes >= REPLAY_BYTES_PER_TURN {
                 break;
             }
-            let Some(key) = self.table.replays.next_ready() else {
+            let Some(key) = self.sessions.replays.next_ready() else {
                 break;
             };
             bytes += self
                 .feeder
-                .feed(&mut self.table, &self.sessions, router, key);
+                .feed(&mut self.table, &mut self.sessions, router, key);
         }
     }
 }

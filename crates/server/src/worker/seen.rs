@@ -26,8 +26,9 @@ impl<D: Driver> Worker<D> {
 
     /// Returns whether nothing is kept of any session, beside what others know of it.
     pub(crate) fn keeps_no_session(&self) -> bool {
-        let table = &self.table;
-        self.sessions.keeps_no_ids() && table.replays.is_empty() && table.polls.is_empty()
+        self.sessions.keeps_no_ids()
+            && self.sessions.replays.is_empty()
+            && self.sessions.polls.is_empty()
     }
 
     /// Returns whether no search is kept for a session.

@@ -99,7 +99,7 @@ fn a_reader_that_fell_behind_gets_every_event_once_and_costs_little_meanwhile() 
         world.run_until_idle();
         expected.push("live".to_owned());
         assert_eq!(world.payloads(client), expected);
-        assert!(world.worker.table.replays.is_empty());
+        assert!(world.worker.sessions.replays.is_empty());
         assert_eq!(world.metric(Metric::DeliveriesLost), 0);
         assert_eq!(
             world.metric(Metric::Deliveries) + world.metric(Metric::DeliveriesQueued),
@@ -196,7 +196,7 @@ fn an_event_costs_no_visit_to_a_session_that_is_behind() {
         for client in [healthy, behind[0], behind[2], behind[3]] {
             assert_eq!(world.payloads(client), expected);
         }
-        assert!(world.worker.table.replays.is_empty());
+        assert!(world.worker.sessions.replays.is_empty());
     }
 }
 

@@ -83,7 +83,7 @@ fn with_a_history_a_client_reads_on_from_there_and_is_told_nothing() {
         world.publish("1", "f");
         world.turn();
         assert_eq!(world.payloads(client), ["a", "b", "c", "d", "e", "f"]);
-        assert!(world.worker.table.replays.is_empty());
+        assert!(world.worker.sessions.replays.is_empty());
     }
 }
 

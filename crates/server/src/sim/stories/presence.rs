@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::limits::PRESENCE_ROUND_INTERVAL;
 use crate::listener::ListenerKind;
-use crate::presence::{Presence, PresenceSettings};
+use crate::presence::Presence;
+use crate::settings::PresenceSettings;
 use crate::sim::websocket_client::{last, messages, open, say};
 use crate::sim::world::{World, id};
 use crate::stats::Metric;

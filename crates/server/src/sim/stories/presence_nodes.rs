@@ -8,9 +8,10 @@ use ::presence::{Cause, IdEdge, NodeName};
 use parking_lot::Mutex;
 
 use super::presence::{DELAY, MOMENT, SETTINGS, lines, offline, online, presence, snapshot};
+use crate::handle::Handle;
 use crate::listener::ListenerKind;
-use crate::mail::Handle;
-use crate::presence::{Presence, PresenceLog, PresenceSettings};
+use crate::presence::{Presence, PresenceLog};
+use crate::settings::PresenceSettings;
 use crate::sim::world::{World, id};
 
 const NODE: PresenceSettings = PresenceSettings {

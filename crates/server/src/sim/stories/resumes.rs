@@ -7,7 +7,8 @@ use reactor::Handler as _;
 use router::{Batch, Delivery, Parcel, Recipients, Tally};
 
 use super::{quiet, with_history, world_with};
-use crate::mail::{Mail, parcel_weight};
+use crate::mail::Mail;
+use crate::parcel::parcel_weight;
 use crate::settings::LiveSettings;
 use crate::sim::tokens::{BEGIN, bearer, policy, settings, token_until};
 use crate::sim::world::{World, event, id};
@@ -47,7 +48,7 @@ fn a_session_that_returns_gets_what_it_missed_and_then_live_events_within_one_tu
     world.turn();
     assert_eq!(world.payloads(client), ["missed", "live"]);
     assert_eq!(tally.counts().written, 1);
-    assert!(world.worker.table.replays.is_empty());
+    assert!(world.worker.sessions.replays.is_empty());
 }
 
 #[test]
@@ -259,7 +260,7 @@ fn a_drain_and_the_operator_end_a_session_that_is_fed() {
     world.net.borrow_mut().end(stalled);
     world.run_until_idle();
     assert!(world.worker.is_over());
-    assert!(world.worker.table.replays.is_empty());
+    assert!(world.worker.sessions.replays.is_empty());
     world.assert_empty();
 }
 
@@ -472,7 +473,7 @@ fn a_client_of_a_node_that_is_further_in_the_log_gets_each_event_once() {
     world.run_until_idle();
     assert_eq!(world.payloads(near), ["11", "12", "13", "14"]);
     assert_eq!(world.payloads(far), ["13", "14"]);
-    assert!(world.worker.table.replays.is_empty(), "all are settled");
+    assert!(world.worker.sessions.replays.is_empty(), "all are settled");
     assert_eq!(world.metric(Metric::ResumesUnknown), 0);
     // No node has given such a cursor.
     resumed(&mut world, 1 << 30);

@@ -7,7 +7,7 @@ use std::task::{Context, Wake};
 use std::time::Duration;
 
 use super::{world, world_with};
-use crate::mail::Handle;
+use crate::handle::Handle;
 use crate::settings::LiveSettings;
 use crate::sim::world::{World, id};
 use crate::stats::Metric;

@@ -1,15 +1,4 @@
-//! WebSocket sessions: what their clients say, and what is kept of it.
-//!
-//! Owns the handshake's checks, the limits on clients that talk, and messages that have not arrived
-//! whole. An idle session has no entry in any table here. Must never change what a session follows:
-//! that is the session stage's.
-
-/// The opening handshake, and the origins whose pages may make it.
-mod opening;
-/// Messages of clients to commands.
-mod command;
-/// Frames of clients to messages, and their answers.
-mod input;
+//! What a worker keeps of its WebSocket sessions.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -22,11 +11,8 @@ use crate::limits::{
     CLIENT_MESSAGES_MAX, CLIENT_MESSAGES_WINDOW, CLIENT_PUBLISHES_MAX, UNFINISHED_BYTES_MAX,
     UNFINISHED_TIMEOUT,
 };
-use crate::table::{CloseReason, ConnectionTable, Extras};
-
-pub(crate) use command::{Command, Publication};
-pub(crate) use input::{notify, receive, refuse, subscribe_checked};
-pub(crate) use opening::check_opening;
+use crate::replay::Replays;
+use crate::table::{CloseReason, ConnectionTable, Extras, Phase};
 
 /// What a worker keeps of its WebSocket sessions, by slot.
 #[derive(Debug, Default)]
@@ -54,9 +40,9 @@ pub(crate) struct WebSockets {
 
 /// Message that has not arrived whole, or a part of a record of TLS with the next one.
 #[derive(Debug)]
-struct Unfinished {
-    decoder: Decoder,
-    since: Tick,
+pub(super) struct Unfinished {
+    pub(super) decoder: Decoder,
+    pub(super) since: Tick,
 }
 
 impl Unfinished {
@@ -138,7 +124,7 @@ impl WebSockets {
     }
 
     /// Takes what has not arrived whole from a client.
-    fn take(&mut self, slot: u32) -> Option<Unfinished> {
+    pub(super) fn take(&mut self, slot: u32) -> Option<Unfinished> {
         let unfinished = self.unfinished.remove(&slot)?;
         self.unfinished_bytes -= unfinished.bytes();
         if self.unfinished.is_empty() {
@@ -149,7 +135,13 @@ impl WebSockets {
 
     /// Keeps what has not arrived whole since a time, which is now if it `is_new`. Returns whether
     /// there was room for it.
-    fn keep(&mut self, key: SlotKey, decoder: Decoder, since: Tick, is_new: bool) -> bool {
+    pub(super) fn keep(
+        &mut self,
+        key: SlotKey,
+        decoder: Decoder,
+        since: Tick,
+        is_new: bool,
+    ) -> bool {
         let unfinished = Unfinished { decoder, since };
         let bytes = unfinished.bytes();
         if self.unfinished_bytes + bytes > UNFINISHED_BYTES_MAX {
@@ -177,7 +169,7 @@ impl WebSockets {
     }
 
     /// Counts a message of a client. Returns whether it may say so much.
-    fn count_message(&mut self, slot: u32, now: Tick) -> bool {
+    pub(super) fn count_message(&mut self, slot: u32, now: Tick) -> bool {
         if now.since(self.window) >= CLIENT_MESSAGES_WINDOW {
             self.messages = HashMap::new();
             self.publishes = HashMap::new();
@@ -222,13 +214,17 @@ impl WebSockets {
     }
 
     /// Closes sessions whose messages have taken too long.
-    pub(crate) fn end_late<D: Driver>(&mut self, table: &mut ConnectionTable<D>) {
+    pub(crate) fn end_late<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        replays: &Replays,
+    ) {
         let now = table.clock.now;
         while let Some(&(since, key)) = self.awaiting_cursor.front()
             && since.after(UNFINISHED_TIMEOUT) <= now
         {
             self.awaiting_cursor.pop_front();
-            if table.replays.awaited(key).is_some() {
+            if is_open(table, key) && replays.awaited(key).is_some() {
                 let reason = "no cursor came in time; send {\"cursor\":\"...\"} at once";
                 close(table, key, CloseCode::POLICY, reason, CloseReason::Timeout);
             }
@@ -246,6 +242,12 @@ impl WebSockets {
         }
         self.begun = VecDeque::new();
     }
+}
+
+/// Returns whether a connection has a session. It may have ended in this turn.
+fn is_open<D: Driver>(table: &ConnectionTable<D>, key: SlotKey) -> bool {
+    let phase = table.get(key).map(|connection| connection.phase);
+    matches!(phase, Some(Phase::Open(_)))
 }
 
 /// Sends a close frame behind what a session is owed, and ends its connection.

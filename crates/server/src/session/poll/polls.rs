@@ -1,14 +1,4 @@
-//! Long polling: requests that wait for events, and are answered from the history.
-//!
-//! Owns the polls of a worker. A poll is logged in, so that events wake it; what it is answered is
-//! everything in the history after its cursor that concerns it. So the history is its only source,
-//! and no event can get lost or come twice between two polls. After its answer a poll stays logged
-//! in for a while: its client is about to come back on the same connection.
-
-/// What a request asks of its poll.
-mod request;
-/// What a poll is answered.
-mod batch;
+//! Polls of a worker: those that wait, and the logins of those that were answered.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -16,12 +6,10 @@ use std::time::Duration;
 use graph::Key;
 use reactor::{SlotKey, Tick, Wheel};
 
+use super::batch::BatchFormat;
 use crate::answer::RequestManner;
 use crate::limits::{PERIOD_RETRY_INTERVAL, POLL_ONLINE};
 use crate::table::CloseReason;
-
-pub(crate) use batch::{Batch, BatchFormat};
-pub(crate) use request::PollRequest;
 
 /// Polls of a worker.
 #[derive(Debug, Default)]

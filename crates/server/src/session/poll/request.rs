@@ -8,11 +8,11 @@ use wire::start::Start;
 use wire::status::Status;
 use wire::target;
 
-use super::BatchFormat;
+use super::batch::BatchFormat;
 use crate::answer::Answer;
 use crate::limits::{POLL_WAIT, POLL_WAIT_MAX};
 use crate::refusal::NO_MESSAGES;
-use crate::session::{accepts_cloud_events, asks_for_presence};
+use crate::stream_query::{accepts_cloud_events, asks_for_presence};
 
 /// What a request asks of its poll.
 #[derive(Debug, PartialEq, Eq)]

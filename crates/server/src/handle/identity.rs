@@ -7,19 +7,10 @@ use auth::revocations::RevocationError;
 use auth::{TicketError, UnixSeconds};
 use graph::Id;
 
+use super::Handle;
+use crate::identity::Standing;
 use crate::lease::Revoked;
-use crate::mail::{Handle, Mail};
-
-/// What is known of the clients of an id, online or not.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Standing {
-    /// Whether clients need a token, a ticket or a trusted proxy.
-    pub needs_identity: bool,
-    /// Until when the id is banned.
-    pub banned_until: Option<UnixSeconds>,
-    /// Tokens and tickets that were issued before this time are refused.
-    pub revoked_before: Option<UnixSeconds>,
-}
+use crate::mail::Mail;
 
 impl Handle {
     /// Returns what is known of the clients of `id`.

@@ -7,7 +7,8 @@ use wire::frame;
 use wire::notice::Notice;
 use wire::websocket::{CloseCode, Limits, Message, Opcode, push_frame};
 
-use super::{Command, close};
+use super::command::Command;
+use super::sockets::close;
 use crate::identity::Denial;
 use crate::login_check::LoginVerdict;
 use crate::session::{Checked, CommandError, Sessions};
@@ -172,7 +173,7 @@ pub(crate) fn subscribe_checked<D: Driver>(
     let done = match denial {
         None => subscribe(sessions, table, key, ids),
         Some(denial) => {
-            table.stats.denied(&denial);
+            table.stats.denied(denial.metric());
             Err(denial.into())
         }
     };
