@@ -5,7 +5,7 @@ use auth::revocations::Revocations;
 use auth::tickets::{Redeemed, Tickets};
 use auth::{Identity, TicketError, UnixSeconds};
 
-use crate::mail::Handle;
+use crate::handle::Handle;
 
 impl Handle {
     /// Returns what a ticket logs in as, without using it.
