@@ -11,7 +11,6 @@ mod backends;
 #[expect(clippy::disallowed_types, reason = "a test is the client")]
 mod tests;
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,8 +20,6 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::DescriptorEncoder;
 use reactor::Snapshot;
 use serde::Serialize;
 
@@ -34,7 +31,7 @@ use crate::limits::ADMIN_HEAD_TIMEOUT;
 use crate::listener::Entry;
 use crate::live_tokens::{LiveTokens, TokenCounts};
 use crate::metrics::listener::{ListenerCounts, ListenerMetrics};
-use crate::metrics::{exposition, snapshot};
+use crate::metrics::{self, exposition};
 use crate::problem::{Problem, method_not_allowed};
 use crate::query::Query;
 use crate::routes::{Route, require_authorization, with_needs};
@@ -172,22 +169,17 @@ async fn stats(State(admin): State<Shared>, request: Request) -> Result<Response
 }
 
 /// `GET /metrics`
-async fn metrics(State(admin): State<Shared>, fields: HeaderMap) -> Result<Response, Problem> {
-    exposition(admin.report(), &fields)
-}
-
-impl Collector for Report {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let encoder = &mut encoder;
-        self.run.encode(encoder)?;
-        self.control.encode(encoder)?;
-        self.tokens.encode(encoder)?;
-        snapshot::encode(encoder, &self.metrics)?;
-        match &self.backends {
-            Some(backends) => backends.encode(encoder),
-            None => Ok(()),
+async fn metrics(State(admin): State<Shared>, fields: HeaderMap) -> Response {
+    let report = admin.report();
+    exposition(&fields, |text| {
+        report.run.write(text);
+        report.control.write(text);
+        metrics::write_tokens(text, &report.tokens);
+        metrics::snapshot::write(text, &report.metrics);
+        if let Some(backends) = &report.backends {
+            backends.write(text);
         }
-    }
+    })
 }
 
 /// `GET /readyz`: whether the program takes new clients.

@@ -3,16 +3,12 @@
 //! Metrics are computed for each scrape. Must never have a label that clients choose, or a label
 //! for the worker if the sum is sufficient.
 
-/// Forms that many metrics share.
-pub(crate) mod encode;
+/// The text formats.
+pub(crate) mod text;
 /// Published events.
 pub(crate) mod published;
 /// Connections of the control listener.
 pub(crate) mod listener;
-/// Requests by token.
-mod tokens;
-/// Key sets of issuers.
-mod key_sets;
 /// The history.
 mod history;
 /// The log of a cluster.
@@ -21,51 +17,44 @@ mod log;
 mod presence;
 /// The webhook.
 mod webhook;
-/// The store of the graph.
-mod store;
 /// Workers.
 pub(crate) mod snapshot;
 /// What the kernel says of the process.
 mod process;
-/// The older text format.
-mod plain;
-
-use std::fmt;
 
 use ::webhook::WebhookStats;
 use axum::extract::State;
-use axum::http::header::{ACCEPT, CONTENT_TYPE, VARY};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::Registry;
+use axum::http::HeaderMap;
+use axum::response::Response;
 use reactor::Latencies;
 use replication::Status;
 use router::{HistoryMetrics, Recorder};
-use server::{AccessLogCounts, ServerStats};
+use server::ServerStats;
 
 use crate::api::{Api, Shared};
 use crate::jwks::JwksStats;
 use crate::live_tokens::TokenCounts;
-use crate::problem::Problem;
 use crate::run::Run;
-use encode::{gauge, latency};
 use listener::ListenerCounts;
 use presence::PresenceStats;
 use process::Process;
 use published::{BOUNDS, FanOut, Verb};
-
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+use text::{Kind, Text};
 
 /// `GET /metrics`
-pub(crate) async fn metrics(
-    State(api): State<Shared>,
-    fields: HeaderMap,
-) -> Result<Response, Problem> {
-    exposition(Scrape::of(&api, api.server.stats()), &fields)
+pub(crate) async fn metrics(State(api): State<Shared>, fields: HeaderMap) -> Response {
+    let scrape = Scrape::of(&api, api.server.stats());
+    exposition(&fields, |text| scrape.write(text))
+}
+
+/// Returns the answer with what there is to say of the process and what `write` adds, in the format
+/// that the reader asks for.
+pub(crate) fn exposition(fields: &HeaderMap, write: impl FnOnce(&mut Text)) -> Response {
+    let mut text = Text::new(fields);
+    Process::read().write(&mut text);
+    text.prefix("encke_");
+    write(&mut text);
+    text.into_response()
 }
 
 impl Scrape {
@@ -119,149 +108,113 @@ pub(crate) struct Scrape {
     presence: Option<PresenceStats>,
 }
 
-impl Collector for Scrape {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let encoder = &mut encoder;
-        self.run.encode(encoder)?;
-        gauge(
-            encoder,
-            "online_ids",
-            "Ids with at least one open session.",
-            self.online as f64,
-        )?;
-        gauge(
-            encoder,
-            "graph_ids",
-            "Ids with a subscription or a subscriber, and ids that sessions keep in the \
-             dictionary.",
-            self.graph.ids as f64,
-        )?;
-        gauge(
-            encoder,
-            "graph_edges",
-            "Subscriptions in the graph.",
-            self.graph.edges as f64,
-        )?;
-        let interned = self.graph.dictionary_entries as f64;
-        gauge(
-            encoder,
-            "graph_dictionary_entries",
-            "Ids kept in the dictionary: texts, and integers of 2^31 and more.",
-            interned,
-        )?;
+impl Scrape {
+    pub(crate) fn write(&self, text: &mut Text) {
+        self.run.write(text);
+        let help = "Ids with at least one open session.";
+        text.gauge("online_ids", help, self.online as f64);
+        let help = "Ids with a subscription or a subscriber, and ids that sessions keep in the \
+                    dictionary.";
+        text.gauge("graph_ids", help, self.graph.ids as f64);
+        let edges = self.graph.edges as f64;
+        text.gauge("graph_edges", "Subscriptions in the graph.", edges);
+        let help = "Ids kept in the dictionary: texts, and integers of 2^31 and more.";
+        let entries = self.graph.dictionary_entries as f64;
+        text.gauge("graph_dictionary_entries", help, entries);
         if let Some(commits) = &self.commits {
-            store::encode(encoder, commits, self.waiting_changes)?;
+            let help = "Changes of the graph that wait for the disk.";
+            text.gauge("store_waiting_changes", help, self.waiting_changes as f64);
+            let help = "Commits of the graph that are on disk. One has many changes.";
+            text.counter("store_commits", help, commits.done);
+            let help = "Commits of the graph that failed. Their changes were refused.";
+            text.counter("store_commit_failures", help, commits.failed);
+            let help = "Time that commits of the graph took.";
+            text.counter("store_commit_seconds", help, commits.time.as_secs_f64());
         }
         let help = "Publish requests that wait for their receipts.";
-        gauge(encoder, "publishes_pending", help, self.pending as f64)?;
+        text.gauge("publishes_pending", help, self.pending as f64);
         let help = "Most bytes that buffers may take: --buffer-bytes.";
         let limit = self.stats.buffer_limit_bytes as f64;
-        gauge(encoder, "buffer_limit_bytes", help, limit)?;
-        self.encode_published(encoder)?;
+        text.gauge("buffer_limit_bytes", help, limit);
+        self.write_published(text);
         let help = "Time from a whole request to publish or send one event until its receipt, \
                     without batches and clients.";
-        latency(
-            encoder,
-            "publish_latency_seconds",
-            help,
-            &self.publish_latency,
-        )?;
+        text.latency("publish_latency_seconds", help, &self.publish_latency);
         let help = "Time from the acceptance of an event, or of a part of a batch, until a worker \
                     has written it to all its recipients, or queued it for those whose sockets \
                     are full. One for each worker that has recipients.";
-        let delivery = &self.stats.delivery_latency;
-        latency(encoder, "delivery_latency_seconds", help, delivery)?;
-        if let Some(counts) = self.stats.access_log {
-            access_log(encoder, counts)?;
+        text.latency(
+            "delivery_latency_seconds",
+            help,
+            &self.stats.delivery_latency,
+        );
+        if let Some(lines) = self.stats.access_log {
+            let help = "Lines of the access log, by outcome. Dropped: too many waited for the \
+                        disk. Failed: the file did not take them.";
+            let lines = [
+                ("written", lines.written),
+                ("dropped", lines.dropped),
+                ("failed", lines.failed),
+            ];
+            text.counters("access_log_lines", help, "outcome", lines);
         }
-        self.visits.encode(encoder)?;
-        if let Some(stats) = &self.key_sets {
-            key_sets::encode(encoder, stats)?;
+        self.visits.write(text);
+        if let Some(key_sets) = &self.key_sets {
+            write_key_sets(text, key_sets);
         }
-        self.tokens.encode(encoder)?;
+        write_tokens(text, &self.tokens);
         if let Some(metrics) = &self.history {
-            history::encode(encoder, metrics)?;
+            history::write(text, metrics);
         }
         if let Some(status) = &self.cluster {
-            log::encode(encoder, status)?;
+            log::write(text, status);
         }
         if let Some(stats) = &self.webhook {
-            webhook::encode(encoder, stats)?;
+            webhook::write(text, stats);
         }
         if let Some(stats) = &self.presence {
-            presence::encode(encoder, stats)?;
+            presence::write(text, stats);
         }
-        snapshot::encode(encoder, &self.stats.metrics)
+        snapshot::write(text, &self.stats.metrics);
     }
-}
 
-impl Scrape {
-    fn encode_published(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn write_published(&self, text: &mut Text) {
         let help = "Events published, by the kind of request: publish, send or batch.";
-        let mut events = encoder.encode_descriptor("publishes", help, None, MetricType::Counter)?;
-        for (verb, count) in self.verbs {
-            events
-                .encode_family(&[("verb", verb.name())])?
-                .encode_counter::<NoLabelSet, _, u64>(&count, None)?;
-        }
+        let verbs = self.verbs.map(|(verb, count)| (verb.name(), count));
+        text.counters("publishes", help, "verb", verbs);
         let help = "Online ids that an event was published to.";
-        let bounds = BOUNDS
-            .iter()
-            .map(|bound| *bound as f64)
-            .chain([f64::INFINITY]);
-        let buckets: Vec<(f64, u64)> = bounds.zip(self.fan_out.buckets).collect();
-        encoder
-            .encode_descriptor("publish_fan_out_ids", help, None, MetricType::Histogram)?
-            .encode_histogram::<NoLabelSet>(
-                self.fan_out.sum as f64,
-                self.fan_out.events(),
-                &buckets,
-                None,
-            )
+        let bounds = BOUNDS.iter().map(|bound| *bound as f64);
+        let buckets = bounds.chain([f64::INFINITY]).zip(self.fan_out.buckets);
+        text.metric(Kind::Histogram, "publish_fan_out_ids", help)
+            .histogram(self.fan_out.sum as f64, buckets);
     }
 }
 
-/// Returns an answer of all that `scrape` writes, and what there is to say of the process, in the
-/// format that the reader asks for.
-pub(crate) fn exposition(scrape: impl Collector, fields: &HeaderMap) -> Result<Response, Problem> {
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(Process::read()));
-    let own = registry.sub_registry_with_prefix("encke");
-    own.register_collector(Box::new(scrape));
-    let mut text = String::new();
-    encode(&mut text, &registry).map_err(|_| {
-        Problem::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "the metrics cannot be written as text",
-        )
-    })?;
-    let accept = fields.get(ACCEPT).and_then(|field| field.to_str().ok());
-    let (content_type, text) = match accept {
-        Some(accept) if plain::is_wanted(accept) => (plain::PLAIN, plain::converted(&text)),
-        _ => (OPEN_METRICS, text),
-    };
-    Ok(([(CONTENT_TYPE, content_type), (VARY, "Accept")], text).into_response())
+/// Writes the metrics of key sets.
+fn write_key_sets(text: &mut Text, stats: &JwksStats) {
+    let help = "Fetches of key sets (JWKS) that succeeded.";
+    text.counter("jwks_fetches", help, stats.fetched);
+    let help = "Fetches of key sets (JWKS) that failed and left the keys as they were.";
+    text.counter("jwks_fetch_failures", help, stats.failed);
+    let help = "Usable keys of all fetched key sets.";
+    text.gauge("jwks_keys", help, stats.keys as f64);
+    // Absent until each key set was fetched once.
+    if let Some(age) = stats.age {
+        let help = "Age of the oldest of the fetched key sets.";
+        text.gauge("jwks_age_seconds", help, age.as_secs_f64());
+    }
 }
 
-/// Writes the counts of the access log.
-fn access_log(encoder: &mut DescriptorEncoder<'_>, counts: AccessLogCounts) -> fmt::Result {
-    let AccessLogCounts {
-        written,
-        dropped,
-        failed,
-    } = counts;
-    let help = "Lines of the access log, by outcome. Dropped: too many waited for the disk. \
-                Failed: the file did not take them.";
-    let mut lines =
-        encoder.encode_descriptor("access_log_lines", help, None, MetricType::Counter)?;
-    for (outcome, count) in [
-        ("written", written),
-        ("dropped", dropped),
-        ("failed", failed),
-    ] {
-        lines
-            .encode_family(&[("outcome", outcome)])?
-            .encode_counter::<NoLabelSet, _, u64>(&count, None)?;
-    }
-    Ok(())
+/// Writes requests by token. The names are those of the file of tokens, so they are bounded.
+pub(crate) fn write_tokens(text: &mut Text, counts: &TokenCounts) {
+    let help = "Requests with a valid token, by its name; `local` without one.";
+    let requests = counts
+        .requests
+        .iter()
+        .map(|(name, count)| (&**name, *count));
+    text.counters("control_requests", help, "token", requests);
+    let help = "Requests that were denied, by reason: no_token, wrong_token, right (the token \
+                lacks it, or may not name the id), not_local (a web page or a proxy).";
+    let denied = counts.denied.iter().copied();
+    text.counters("control_denied", help, "reason", denied);
 }

@@ -1,13 +1,10 @@
 //! What every program says of its run: which it is, since when, and whether it is ending.
 
-use std::fmt;
 use std::time::Instant;
 
-use prometheus_client::encoding::DescriptorEncoder;
-use prometheus_client::metrics::MetricType;
 use serde::Serialize;
 
-use crate::metrics::encode::gauge;
+use crate::metrics::text::{Kind, Text};
 
 /// A run at one time.
 #[derive(Debug, Serialize)]
@@ -34,23 +31,17 @@ impl Run {
     }
 
     /// Writes it for Prometheus.
-    pub(crate) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    pub(crate) fn write(&self, text: &mut Text) {
         let help = "Constant 1, labelled with the program, its version and the id of this run.";
-        encoder
-            .encode_descriptor("build", help, None, MetricType::Info)?
-            .encode_info(&[
-                ("program", self.program),
-                ("version", self.version),
-                ("epoch", &*self.epoch),
-            ])?;
+        let labels = [
+            ("program", self.program),
+            ("version", self.version),
+            ("epoch", &*self.epoch),
+        ];
+        text.metric(Kind::Info, "build", help).sample(&labels, 1);
         let help = "Seconds since the control listener was started.";
-        gauge(encoder, "uptime_seconds", help, self.uptime_seconds)?;
-        let draining = f64::from(u8::from(self.draining));
-        gauge(
-            encoder,
-            "draining",
-            "1 while the program is shutting down, otherwise 0.",
-            draining,
-        )
+        text.gauge("uptime_seconds", help, self.uptime_seconds);
+        let help = "1 while the program is shutting down, otherwise 0.";
+        text.flag("draining", help, self.draining);
     }
 }

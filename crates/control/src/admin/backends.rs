@@ -1,14 +1,12 @@
 //! Backends of a proxy, as JSON and for Prometheus.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::SocketAddr;
 
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
 use serde::{Serialize, Serializer};
 
 use super::source::{BackendReport, Backends};
+use crate::metrics::text::{Kind, Text};
 
 #[derive(Serialize)]
 struct Entry<'a> {
@@ -37,7 +35,7 @@ impl Serialize for Backends {
 
 impl Backends {
     /// Writes them for Prometheus.
-    pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    pub(super) fn write(&self, text: &mut Text) {
         // A name may be listed more than once, for its weight, but no two series may have the same
         // labels.
         let mut series: BTreeMap<(String, &str), Vec<&BackendReport>> = BTreeMap::new();
@@ -47,8 +45,7 @@ impl Backends {
         }
         let help = "Whether the backend is in the state: 1 or 0. A backend that the configuration \
             lists more than once is counted as often.";
-        let mut states =
-            encoder.encode_descriptor("backend_state", help, None, MetricType::Gauge)?;
+        let mut states = text.metric(Kind::Gauge, "backend_state", help);
         for ((listener, backend), reports) in &series {
             for state in self.states {
                 let labels = [
@@ -57,46 +54,31 @@ impl Backends {
                     ("state", state),
                 ];
                 let count = reports.iter().filter(|report| report.state == *state);
-                states
-                    .encode_family(&labels)?
-                    .encode_gauge(&(count.count() as f64))?;
+                states.sample(&labels, count.count() as f64);
             }
         }
-        type Value = fn(&BackendReport) -> u64;
-        let families: [(&str, &str, MetricType, Value); 3] = [
-            (
-                "backend_connections",
-                "Open connections to the backend, including attempts to connect.",
-                MetricType::Gauge,
-                |report| report.connections.into(),
-            ),
-            (
-                "backend_connects",
-                "Connection attempts to the backend for clients.",
-                MetricType::Counter,
-                |report| report.connects,
-            ),
-            (
-                "backend_connects_failed",
-                "Connection attempts to the backend that failed.",
-                MetricType::Counter,
-                |report| report.connects_failed,
-            ),
-        ];
-        for (name, help, kind, value) in families {
-            let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
+        let mut family = |kind, name, help, value: fn(&BackendReport) -> u64| {
+            let mut samples = text.metric(kind, name, help);
             for ((listener, backend), reports) in &series {
                 let labels = [("listener", &**listener), ("backend", backend)];
                 let sum: u64 = reports.iter().map(|report| value(report)).sum();
-                let mut one = metric.encode_family(&labels)?;
                 match kind {
-                    MetricType::Counter => {
-                        one.encode_counter::<NoLabelSet, _, u64>(&sum, None)?;
-                    }
-                    _ => one.encode_gauge(&(sum as f64))?,
+                    Kind::Gauge => samples.sample(&labels, sum as f64),
+                    _ => samples.sample(&labels, sum),
                 }
             }
-        }
-        Ok(())
+        };
+        let help = "Open connections to the backend, including attempts to connect.";
+        family(Kind::Gauge, "backend_connections", help, |report| {
+            report.connections.into()
+        });
+        let help = "Connection attempts to the backend for clients.";
+        family(Kind::Counter, "backend_connects", help, |report| {
+            report.connects
+        });
+        let help = "Connection attempts to the backend that failed.";
+        family(Kind::Counter, "backend_connects_failed", help, |report| {
+            report.connects_failed
+        });
     }
 }

@@ -1,15 +1,11 @@
 //! Metrics of the history.
 
-use std::fmt;
-
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
 use router::{HistoryMetrics, LogMetrics};
 
-use super::encode::gauge;
+use super::text::Text;
 
-/// Writes them for Prometheus.
-pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, metrics: &HistoryMetrics) -> fmt::Result {
+/// Writes them.
+pub(super) fn write(text: &mut Text, metrics: &HistoryMetrics) {
     let HistoryMetrics {
         bytes,
         events,
@@ -17,41 +13,34 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, metrics: &HistoryMetri
         counts,
         log,
     } = *metrics;
-    let help = "Memory of the history.";
-    gauge(encoder, "history_bytes", help, bytes as f64)?;
-    let help = "Events in the history.";
-    gauge(encoder, "history_events", help, events as f64)?;
+    text.gauge("history_bytes", "Memory of the history.", bytes as f64);
+    text.gauge("history_events", "Events in the history.", events as f64);
     let help = "Age of the oldest event in the history: how long a client may be away and miss \
                 nothing.";
-    gauge(encoder, "history_age_seconds", help, f64::from(age_seconds))?;
-    let counters = [
-        (
-            "history_appended",
-            "Events stored in the history.",
-            counts.appended,
-        ),
-        (
-            "history_skipped",
-            "Events that their publishers kept out of the history.",
-            counts.skipped,
-        ),
-        (
-            "history_lost",
-            "Events that could not be stored in the history: too large for it, or without room \
+    text.gauge("history_age_seconds", help, f64::from(age_seconds));
+    text.counter(
+        "history_appended",
+        "Events stored in the history.",
+        counts.appended,
+    );
+    text.counter(
+        "history_skipped",
+        "Events that their publishers kept out of the history.",
+        counts.skipped,
+    );
+    text.counter(
+        "history_lost",
+        "Events that could not be stored in the history: too large for it, or without room \
              in the dictionary of ids. Clients that missed one get a reset.",
-            counts.lost,
-        ),
-    ];
-    for (name, help, count) in counters {
-        encoder
-            .encode_descriptor(name, help, None, MetricType::Counter)?
-            .encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+        counts.lost,
+    );
+    if let Some(log) = log {
+        write_log(text, &log);
     }
-    log.map_or(Ok(()), |log| encode_log(encoder, &log))
 }
 
 /// Writes the metrics of the history on disk.
-fn encode_log(encoder: &mut DescriptorEncoder<'_>, metrics: &LogMetrics) -> fmt::Result {
+fn write_log(text: &mut Text, metrics: &LogMetrics) {
     let LogMetrics {
         disk_bytes,
         segments,
@@ -63,57 +52,43 @@ fn encode_log(encoder: &mut DescriptorEncoder<'_>, metrics: &LogMetrics) -> fmt:
         unstored,
         has_failed,
     } = *metrics;
-    let gauges = [
-        (
-            "history_disk_bytes",
-            "Bytes of the files of the history on disk.",
-            disk_bytes as f64,
-        ),
-        (
-            "history_disk_segments",
-            "Files of the history on disk.",
-            segments as f64,
-        ),
-        (
-            "history_disk_failed",
-            "1 while events are kept in memory only, since the disk has failed.",
-            f64::from(u8::from(has_failed)),
-        ),
-    ];
-    for (name, help, value) in gauges {
-        gauge(encoder, name, help, value)?;
-    }
-    let counters = [
-        (
-            "history_disk_events",
-            "Events written to the history on disk.",
-            events,
-        ),
-        (
-            "history_disk_written_bytes",
-            "Bytes written to the history on disk.",
-            bytes,
-        ),
-        ("history_disk_syncs", "Syncs of the history on disk.", syncs),
-        (
-            "history_disk_failures",
-            "Failed operations on the history on disk.",
-            failures,
-        ),
-        (
-            "history_disk_unstored",
-            "Events that are in memory only: the disk had failed, or did not keep up. Clients that \
+    text.gauge(
+        "history_disk_bytes",
+        "Bytes of the files of the history on disk.",
+        disk_bytes as f64,
+    );
+    text.gauge(
+        "history_disk_segments",
+        "Files of the history on disk.",
+        segments as f64,
+    );
+    text.flag(
+        "history_disk_failed",
+        "1 while events are kept in memory only, since the disk has failed.",
+        has_failed,
+    );
+    text.counter(
+        "history_disk_events",
+        "Events written to the history on disk.",
+        events,
+    );
+    text.counter(
+        "history_disk_written_bytes",
+        "Bytes written to the history on disk.",
+        bytes,
+    );
+    text.counter("history_disk_syncs", "Syncs of the history on disk.", syncs);
+    text.counter(
+        "history_disk_failures",
+        "Failed operations on the history on disk.",
+        failures,
+    );
+    text.counter(
+        "history_disk_unstored",
+        "Events that are in memory only: the disk had failed, or did not keep up. Clients that \
              missed one get a reset after a restart.",
-            unstored,
-        ),
-    ];
-    for (name, help, count) in counters {
-        encoder
-            .encode_descriptor(name, help, None, MetricType::Counter)?
-            .encode_counter::<NoLabelSet, _, u64>(&count, None)?;
-    }
+        unstored,
+    );
     let help = "Time that syncs of the history on disk took.";
-    encoder
-        .encode_descriptor("history_disk_sync_seconds", help, None, MetricType::Counter)?
-        .encode_counter::<NoLabelSet, _, u64>(&sync_time.as_secs_f64(), None)
+    text.counter("history_disk_sync_seconds", help, sync_time.as_secs_f64());
 }

@@ -1,13 +1,10 @@
 //! Metrics of the control listener.
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
 use serde::Serialize;
 
-use super::encode::gauge;
+use super::text::Text;
 
 /// The counters. They live as long as the control API.
 #[derive(Debug, Default)]
@@ -73,40 +70,32 @@ impl ListenerMetrics {
 
 impl ListenerCounts {
     /// Writes them for Prometheus.
-    pub(crate) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    pub(crate) fn write(&self, text: &mut Text) {
         let help = "Open connections to the control listener.";
-        let connections = self.connections as f64;
-        gauge(encoder, "control_connections", help, connections)?;
-        for (name, help, count) in [
-            (
-                "control_refused",
-                "Authorized requests to the control listener that were refused because it had too \
+        text.gauge("control_connections", help, self.connections as f64);
+        text.counter(
+            "control_refused",
+            "Authorized requests to the control listener that were refused because it had too \
                  many connections.",
-                self.refused,
-            ),
-            (
-                "control_evicted",
-                "Connections without an authorized request that were closed to make room for \
+            self.refused,
+        );
+        text.counter(
+            "control_evicted",
+            "Connections without an authorized request that were closed to make room for \
                  another one.",
-                self.evicted,
-            ),
-            (
-                "control_timeouts",
-                "Connections to the control listener that were closed because no request arrived, \
+            self.evicted,
+        );
+        text.counter(
+            "control_timeouts",
+            "Connections to the control listener that were closed because no request arrived, \
                  or no answer was read, in time.",
-                self.timeouts,
-            ),
-            (
-                "control_accept_pauses",
-                "Times that the control listener paused because the process ran out of file \
+            self.timeouts,
+        );
+        text.counter(
+            "control_accept_pauses",
+            "Times that the control listener paused because the process ran out of file \
                  descriptors.",
-                self.pauses,
-            ),
-        ] {
-            encoder
-                .encode_descriptor(name, help, None, MetricType::Counter)?
-                .encode_counter::<NoLabelSet, _, u64>(&count, None)?;
-        }
-        Ok(())
+            self.pauses,
+        );
     }
 }

@@ -2,16 +2,11 @@
 //!
 //! Sources: Prometheus, "Writing client libraries", process metrics; `proc_pid_stat(5)`.
 
-use std::fmt;
-
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
 use rustix::fs::stat;
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
 
-use super::encode::gauge;
+use super::text::Text;
 
 /// What the kernel says of this process. What it does not say is left out.
 #[derive(Debug, Default, PartialEq)]
@@ -74,49 +69,32 @@ impl Process {
     }
 }
 
-impl Collector for Process {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+impl Process {
+    /// Writes it.
+    pub(super) fn write(&self, text: &mut Text) {
         if let Some(seconds) = self.cpu_seconds {
-            encoder
-                .encode_descriptor(
-                    "process_cpu_seconds",
-                    "Processor time of the process, user and system.",
-                    None,
-                    MetricType::Counter,
-                )?
-                .encode_counter::<NoLabelSet, _, u64>(&seconds, None)?;
+            let help = "Processor time of the process, user and system.";
+            text.counter("process_cpu_seconds", help, seconds);
         }
-        let start = "When the process began, in seconds since 1970.";
-        let open = "Open file descriptors, of the main thread's table if workers have their own.";
-        let max = "Most file descriptors that a table may have.";
-        for (name, help, value) in [
-            ("process_start_time_seconds", start, self.start_seconds),
-            (
-                "process_virtual_memory_bytes",
-                "Virtual memory of the process.",
-                self.virtual_bytes.map(|bytes| bytes as f64),
-            ),
-            (
-                "process_resident_memory_bytes",
-                "Resident memory of the process.",
-                self.resident_bytes.map(|bytes| bytes as f64),
-            ),
-            (
-                "process_open_fds",
-                open,
-                self.descriptors.map(|count| count as f64),
-            ),
-            (
-                "process_max_fds",
-                max,
-                self.descriptors_max.map(|count| count as f64),
-            ),
-        ] {
+        let mut gauge = |name, help, value: Option<f64>| {
             if let Some(value) = value {
-                gauge(&mut encoder, name, help, value)?;
+                text.gauge(name, help, value);
             }
-        }
-        Ok(())
+        };
+        let count = |count: Option<u64>| count.map(|count| count as f64);
+        let help = "When the process began, in seconds since 1970.";
+        gauge("process_start_time_seconds", help, self.start_seconds);
+        let (help, bytes) = ("Virtual memory of the process.", count(self.virtual_bytes));
+        gauge("process_virtual_memory_bytes", help, bytes);
+        let (help, bytes) = (
+            "Resident memory of the process.",
+            count(self.resident_bytes),
+        );
+        gauge("process_resident_memory_bytes", help, bytes);
+        let help = "Open file descriptors, of the main thread's table if workers have their own.";
+        gauge("process_open_fds", help, count(self.descriptors));
+        let help = "Most file descriptors that a table may have.";
+        gauge("process_max_fds", help, count(self.descriptors_max));
     }
 }
 

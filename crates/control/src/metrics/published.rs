@@ -53,10 +53,6 @@ impl FanOut {
         self.buckets[bucket(online)] += 1;
         self.sum += online;
     }
-
-    pub(crate) fn events(&self) -> u64 {
-        self.buckets.iter().sum()
-    }
 }
 
 fn bucket(online: u64) -> usize {

@@ -27,7 +27,7 @@ use crate::tokens::Tokens;
 /// Returns the metrics of an API whose workers have counted something of everything.
 async fn scraped(api: &Api) -> String {
     let scrape = Scrape::of(api, server_stats());
-    let answer = exposition(scrape, &HeaderMap::new()).unwrap();
+    let answer = exposition(&HeaderMap::new(), |text| scrape.write(text));
     let text = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
     String::from_utf8(text.into()).unwrap()
 }
