@@ -14,8 +14,8 @@ WITHOUT = {
     "hello": "it serves",
     "completions": "it prints a script",
     "man": "it prints pages",
-    # Each of its commands prints a table, and writes JSON to a file.
-    "compare": "--json names a file",
+    # --output writes it to a file as JSON.
+    "compare": "each of its commands prints a table",
 }
 
 # By command: arguments with which it ends at once, or the file that tests its report.

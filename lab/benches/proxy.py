@@ -119,7 +119,7 @@ class Programs:
     def ask(self, question, count, port, seconds):
         """Asks and awaits on so many connections. Answers, and the 99th of 100 times in microseconds."""
         command = [self.lab, "compare", "bare-ask", f"127.0.0.1:{port}", "--ask", question]
-        command += ["--connections", str(count), "--seconds", str(seconds)]
+        command += ["--connections", str(count), "--duration", f"{seconds}s"]
         answers = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
         return answers["answers"], answers["p99_micros"]
 

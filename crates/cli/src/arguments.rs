@@ -4,7 +4,9 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use client::control_client::ControlClient;
+use client::decode::Transport;
 use client::tls::Authorities;
 
 use crate::failure::Failure;
@@ -51,6 +53,16 @@ pub struct TokenArguments {
     /// File with the token of the control listener [env: ENCKE_CONTROL_TOKEN_FILE]
     #[arg(long, visible_alias = "token-file", value_name = "FILE")]
     control_token_file: Option<PathBuf>,
+}
+
+/// Returns the parser of `--transport` of a command that has these transports.
+pub fn transport(of: &[Transport]) -> impl TypedValueParser<Value = Transport> + use<> {
+    let values = of.iter().map(|transport| {
+        PossibleValue::new(transport.name())
+            .help(transport.help())
+            .aliases(transport.old_name())
+    });
+    PossibleValuesParser::new(values).try_map(|name| name.parse::<Transport>())
 }
 
 /// Format of a report.

@@ -17,6 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::backoff::Backoff;
+use crate::decode::Transport;
 use crate::decode::event_id::EventId;
 use crate::http::Url;
 use crate::received::{Arrival, Received};
@@ -45,7 +46,7 @@ pub struct Options {
     pub ids: Vec<String>,
     /// Token or ticket, if the server requires one.
     pub credential: Option<Credential>,
-    /// Transport of the events.
+    /// Transport of the events, not [`Transport::Raw`].
     pub transport: Transport,
     /// Where in the stream to start.
     pub start: Start,
@@ -55,21 +56,6 @@ pub struct Options {
     pub presence: bool,
     /// Seed of the jitter.
     pub seed: u64,
-}
-
-/// Transport of events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport {
-    /// Server-Sent Events.
-    Sse,
-    /// One JSON object in each line.
-    Ndjson,
-    /// One JSON object in each message.
-    WebSocket,
-    /// Long polling: an array of JSON objects in each response.
-    Poll,
-    /// One payload in each chunk. It has no event ids, so missed events cannot be requested.
-    Chunks,
 }
 
 /// Where in the stream a subscriber starts.

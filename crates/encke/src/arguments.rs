@@ -21,7 +21,7 @@ pub(crate) use cluster::{
 };
 pub(crate) use doctor::DoctorArguments;
 pub(crate) use identity::{RevokeArguments, TicketArguments};
-pub(crate) use listen::{ListenArguments, Transport};
+pub(crate) use listen::ListenArguments;
 pub(crate) use online::OnlineArguments;
 pub(crate) use plan::PlanArguments;
 pub(crate) use store::{

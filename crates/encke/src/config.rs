@@ -6,6 +6,7 @@
 mod node;
 mod cluster;
 mod keys;
+mod fields;
 mod layers;
 mod sources;
 mod changes;
@@ -27,7 +28,6 @@ use ::tls::TicketKeys;
 use auth::Policy;
 use clap::Command;
 use cli::secret::{Secret, read_private_text};
-use cli::units;
 use cli::values::{LogFormat, address};
 use control::{JwksUrl, Tokens};
 use server::{AllowedHosts, LiveSettings, Settings};
@@ -36,15 +36,14 @@ use tracing_subscriber::filter::LevelFilter;
 pub(crate) use buffers::BufferBound;
 pub(crate) use changes::{Changes, FileDigests};
 pub(crate) use history::HistoryDir;
-use keys::{Key, Otherwise};
+use keys::Key;
 pub(crate) use layers::Layers;
 pub(crate) use listeners::Addresses;
 pub(crate) use print::print;
 pub(crate) use sources::Sources;
 pub(crate) use tls::{Tls, now as unix_time};
 use values::{
-    count, default_workers, directory, event_bytes, heartbeat, host, log_format, log_level, origin,
-    slow_policy, switch, time, timeout, user_timeout, workers,
+    default_workers, directory, event_bytes, host, log_format, log_level, origin, switch, workers,
 };
 pub(crate) use webhook::WebhookConfig;
 
@@ -230,60 +229,34 @@ impl Reader<'_> {
         config
     }
 
+    /// Returns the settings of the data path, as far as they depend on no others.
     fn settings(&mut self, policy: Policy, buffer_bytes: usize) -> Settings {
-        Settings {
-            workers: self
-                .find("workers", workers)
-                .unwrap_or_else(default_workers),
-            private_fds: self.get("private-fds", switch),
-            external_workers: 0,
-            user_timeout: self.get("user-timeout", user_timeout),
-            demo: false,
-            history: None,
-            observer: None,
-            login_check: false,
-            presence: None,
-            access_log: None,
-            live: Arc::new(self.live_settings(policy, buffer_bytes)),
+        let mut settings = Settings::default();
+        for (key, field) in Key::all().filter_map(|key| Some((key, key.field?))) {
+            self.find(key.name, |text| field.set(&mut settings, text));
         }
-    }
-
-    /// Returns the settings that a reload can change.
-    fn live_settings(&mut self, policy: Policy, buffer_bytes: usize) -> LiveSettings {
-        LiveSettings {
-            max_connections: self.find("max-connections", count).unwrap_or(usize::MAX),
-            max_connections_per_address: self.find("max-connections-per-address", count),
-            head_timeout: self.get("head-timeout", timeout),
-            heartbeat: self.get("heartbeat", heartbeat),
-            retry: self.get("retry", time),
-            backlog_bytes: self.get("backlog-bytes", units::size),
-            buffer_bytes,
-            slow: self.get("slow", slow_policy),
-            stall_timeout: self.get("stall-timeout", timeout),
-            drain_timeout: self.get("drain-timeout", time),
-            drain_spread: self.get("drain-spread", time),
-            hosts: AllowedHosts::new(self.list("host", host)),
-            proxy_protocol: self.proxy_protocol(&policy),
-            policy: Arc::new(policy),
-            cors_origins: self.list("cors-origin", origin),
-            page: self.get("page", switch),
-            health: self.get("health", switch),
-            tls: None,
-        }
+        let workers = self.find("workers", workers);
+        settings.workers = workers.unwrap_or_else(default_workers);
+        let live = Arc::make_mut(&mut settings.live);
+        live.buffer_bytes = buffer_bytes;
+        live.hosts = AllowedHosts::new(self.list("host", host));
+        live.cors_origins = self.list("cors-origin", origin);
+        self.check_proxy_protocol(live.proxy_protocol, &policy);
+        live.policy = Arc::new(policy);
+        settings
     }
 
     /// Parses a setting that has a default.
     fn get<T>(&mut self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> T {
-        let default = match known(name).default {
-            Otherwise::Is(text) => text,
-            _ => unreachable!("{name} has no default text"),
-        };
         let found = self.find(name, &parse);
-        found.unwrap_or_else(|| parse(default).expect("a default is well-formed"))
+        found.unwrap_or_else(|| {
+            let default = known(name).default_text().expect("it has a default");
+            parse(&default).expect("a default is well-formed")
+        })
     }
 
     /// Parses a setting that may be absent. An invalid value is noted and counts as absent.
-    fn find<T>(&mut self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
+    fn find<T>(&mut self, name: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
         let key = known(name);
         let (source, texts) = self.layers.get(key)?;
         let text = texts.last()?;
@@ -306,10 +279,9 @@ impl Reader<'_> {
     fn list<T>(&mut self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> Vec<T> {
         let key = known(name);
         let Some((source, texts)) = self.layers.get(key) else {
-            return match key.default {
-                Otherwise::Is(text) => vec![parse(text).expect("a default is well-formed")],
-                Otherwise::Found(_) | Otherwise::Unset(_) => Vec::new(),
-            };
+            let default = key.default_text();
+            let default = default.map(|text| parse(&text).expect("a default is well-formed"));
+            return Vec::from_iter(default);
         };
         let mut values = Vec::new();
         for text in texts {

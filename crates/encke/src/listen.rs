@@ -9,15 +9,16 @@ use std::sync::atomic::AtomicBool;
 use cli::arguments::Report;
 use cli::failure::Failure;
 use cli::output;
+use client::decode::Transport;
 use client::http::Url;
 use client::listen::{self, Event, Notification, Options, Presence};
 
-use crate::arguments::{ListenArguments, Transport};
+use crate::arguments::ListenArguments;
 
 /// Prints events until there were enough of them, the server refuses, or standard output is closed.
 pub(crate) fn run(arguments: &ListenArguments) -> Result<(), Failure> {
     Url::parse(&arguments.url).map_err(Failure::misused)?;
-    if arguments.presence && arguments.transport == Transport::Test {
+    if arguments.presence && arguments.transport == Transport::Chunks {
         return Err(Failure::misused(
             "--transport test has no place for presence: choose another one",
         ));
@@ -27,13 +28,7 @@ pub(crate) fn run(arguments: &ListenArguments) -> Result<(), Failure> {
         authorities: arguments.authorities.authorities(),
         ids: arguments.ids.clone(),
         credential: arguments.credential()?,
-        transport: match arguments.transport {
-            Transport::Sse => listen::Transport::Sse,
-            Transport::Ndjson => listen::Transport::Ndjson,
-            Transport::Ws => listen::Transport::WebSocket,
-            Transport::Poll => listen::Transport::Poll,
-            Transport::Test => listen::Transport::Chunks,
-        },
+        transport: arguments.transport,
         start: arguments.start(),
         whole: arguments.report.json,
         presence: arguments.presence,

@@ -4,8 +4,7 @@ mod access_log;
 mod announce;
 mod cluster;
 mod history;
-mod history_clock;
-mod presence_clock;
+mod ticker;
 mod inherited;
 mod key_sets;
 mod listeners;
@@ -14,21 +13,23 @@ mod room;
 mod webhook;
 
 use std::env;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use ::cluster::Engine;
 use cli::descriptors;
 use cli::epoch;
 use cli::failure::Failure;
 use cli::logs;
 use cli::output;
 use cli::signals::{self, Request};
+use control::Control;
+use eventlog::EventLog;
 use graph::Graph;
 use machine::signals::Signals;
 use rustix::rand::{GetRandomFlags, getrandom};
 use sd_notify::NotifyState;
-use server::{AccessLog, DemoSecret, Server};
+use server::{AccessLog, DemoSecret, Handle, Server};
 use tls::TicketKeys;
 
 use crate::arguments::ServeArguments;
@@ -36,12 +37,12 @@ use crate::config::{self, Config, Sources};
 use access_log::AccessLogWriter;
 use announce::Running;
 use history::History;
-use history_clock::HistoryClock;
 use inherited::Inherited;
 use key_sets::KeySets;
 use listeners::Listeners;
-use presence_clock::PresenceClock;
 use reload::{Loaded, Reloader};
+use ticker::Ticker;
+use webhook::RunningWebhook;
 
 /// Runs the server until a signal stops it.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
@@ -62,17 +63,82 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     }
     let log_level = logs::start(config.log_format, config.log_level);
     let loaded = Loaded::new(sources, layers, log_level, &config);
-    serve(config, loaded)
+    serve(&config, loaded)
 }
 
-fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
+/// Starts the parts of the server, waits until a signal stops it, and stops what was started.
+fn serve(config: &Config, loaded: Loaded) -> Result<(), Failure> {
+    let mut parts = Parts::default();
+    let started = start(config, loaded, &mut parts);
+    if started.is_err() {
+        parts.drain();
+    }
+    let ended = parts.end();
+    if started.is_ok() {
+        announce::ended();
+    }
+    started.and(ended)
+}
+
+/// The parts of the server that run, which [`end`](Self::end) stops.
+#[derive(Default)]
+struct Parts {
+    webhook: Option<RunningWebhook>,
+    access_log: Option<AccessLogWriter>,
+    graph: Option<Arc<Graph>>,
+    history: Option<Arc<EventLog>>,
+    server: Option<Server>,
+    history_clock: Option<Ticker>,
+    presence_clock: Option<Ticker>,
+    cluster: Option<cluster::Node>,
+    control: Option<Control>,
+    erlang: Option<erlang::Running>,
+}
+
+impl Parts {
+    /// Tells the workers to end.
+    fn drain(&self) {
+        if let Some(server) = &self.server {
+            server.handle().drain();
+        }
+    }
+
+    /// Waits until the workers have ended, and stops the rest.
+    fn end(self) -> Result<(), Failure> {
+        let workers = stop("workers", self.server, Server::join);
+        stop("access log", self.access_log, drop);
+        let erlang = stop("Erlang node", self.erlang, erlang::Running::join);
+        stop("control API", self.control, Control::stop);
+        // All sessions have ended.
+        stop("webhook", self.webhook, |running| running.webhook.end());
+        stop("clock of the history", self.history_clock, drop);
+        stop("clock of presence", self.presence_clock, drop);
+        let cluster = stop("cluster", self.cluster, cluster::Node::end);
+        stop("history", self.history, |log| log.end());
+        // There are no more requests for changes; those in flight are made durable.
+        stop("graph", self.graph, |graph| graph.end());
+        for ended in [workers, erlang].into_iter().flatten() {
+            ended.map_err(|error| Failure::failed(format_args!("a worker failed: {error}")))?;
+        }
+        cluster.flatten().map_or(Ok(()), Err)
+    }
+}
+
+/// Stops a part, if it was started.
+fn stop<P, R>(name: &str, part: Option<P>, end: impl FnOnce(P) -> R) -> Option<R> {
+    let ended = end(part?);
+    tracing::debug!("stopped: {name}");
+    Some(ended)
+}
+
+/// Starts the parts of the server, and adds each to `parts`.
+fn start(config: &Config, loaded: Loaded, parts: &mut Parts) -> Result<(), Failure> {
     // Changing the environment is safe only while there is one thread.
-    let inherited = Inherited::take()?;
-    let listeners = Listeners::new(&config, inherited)?;
-    let demo = listeners.allow_demo(&config);
+    let listeners = Listeners::new(config, Inherited::take()?)?;
+    let has_demo = listeners.allow_demo(config);
     let Listeners {
         public,
-        control,
+        control: control_listener,
         addresses,
     } = listeners;
     descriptors::raise_limit();
@@ -80,134 +146,91 @@ fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
     // that exist now, and the handler of a signal, which writes to one, may run on any of them.
     let caught = signals::catch()?;
     let threads = control::Threads::start().map_err(Failure::failed)?;
-
-    let secret = demo.then(demo_secret).transpose()?;
+    let secret = has_demo.then(demo_secret).transpose()?;
     let tickets = TicketKeys::new(config::unix_time()).map_err(Failure::failed)?;
+
+    parts.webhook = RunningWebhook::start(config)?;
+    parts.access_log = AccessLogWriter::start(config.access_log.as_deref())?;
+    let access_log = parts.access_log.as_ref().map(|log| log.log().clone());
     let live = config.live_settings(&tickets).map_err(Failure::failed)?;
     let control_tls = live.tls.clone().filter(|_| config.control_tls);
-    let node = config.cluster.as_ref().map(|options| options.node.as_str());
-    let webhook = webhook::start(config.webhook.as_ref(), node)?;
-    let access_log = AccessLogWriter::start(config.access_log.as_deref())?;
     let settings = server::Settings {
-        demo,
-        observer: webhook
-            .as_ref()
-            .and_then(|(_, queue)| webhook::observer(queue)),
-        access_log: access_log.as_ref().map(|writer| writer.log().clone()),
+        demo: has_demo,
+        observer: parts.webhook.as_ref().and_then(RunningWebhook::observer),
+        access_log: access_log.clone(),
         live: Arc::new(live),
         ..config.settings.clone()
     };
+
     let mut engine = config.cluster.as_ref().map(cluster::join).transpose()?;
-    let graph = match engine.as_mut().zip(config.cluster.as_ref()) {
-        Some((engine, options)) => cluster::open_graph(config.data.as_deref(), engine, options)?,
-        None => open_graph(config.data.as_deref())?,
-    };
-    let graph = Arc::new(graph);
-    let new_epoch = engine.as_ref().map(|engine| engine.epoch().to_owned());
-    let new_epoch = new_epoch.unwrap_or_else(epoch::of_this_run);
-    let History {
-        epoch,
-        recorder,
-        log,
-        keys,
-    } = History::open(&config, &graph, new_epoch)?;
-    let (name, shared) = (epoch.clone(), Arc::clone(&graph));
-    let mut server =
-        Server::start_with(settings, public, name, shared, recorder).map_err(Failure::failed)?;
-    let clock = HistoryClock::start(server.handle()).map_err(Failure::failed)?;
-    let presence_clock = PresenceClock::start(server.handle()).map_err(Failure::failed)?;
-    let cluster_node = match engine.zip(config.cluster.as_ref()) {
-        Some((engine, options)) => {
-            let history_bytes = config.settings.history.map_or(0, |limits| limits.bytes);
-            let has_directory = config.data.is_some();
-            let server_handle = server.handle();
-            match cluster::Node::start(engine, options, server_handle, history_bytes, has_directory)
-            {
-                Ok(node) => Some(node),
-                Err(failure) => {
-                    server.handle().drain();
-                    let _ = server.join();
-                    return Err(failure);
-                }
-            }
-        }
-        None => None,
-    };
-    let demo = secret.map(|secret| control::Demo {
-        secret,
-        public: server.addresses().to_vec(),
-    });
-    server
-        .handle()
-        .declare_metrics(erlang::metric_descriptions());
-    let key_set_metrics = control::JwksMetrics::default();
-    let presence = server
-        .handle()
-        .presence()
-        .map(|presence| control::Presence {
-            online: Arc::clone(presence.online()),
-            feed: Arc::clone(presence.feed()),
-        });
-    if let Some((_, queue)) = &webhook {
-        webhook::follow(server.handle(), cluster_node.is_some(), queue);
+    let graph = open_graph(config, engine.as_mut())?;
+    parts.graph = Some(Arc::clone(&graph));
+    let epoch = engine.as_ref().map(|engine| engine.epoch().to_owned());
+    let epoch = epoch.unwrap_or_else(epoch::of_this_run);
+    let history = History::open(config, &graph, epoch)?;
+    parts.history = history.log;
+
+    let (epoch, recorder) = (history.epoch.clone(), history.recorder);
+    let server = Server::start_with(settings, public, epoch, graph, recorder);
+    let server = parts.server.insert(server.map_err(Failure::failed)?);
+    let handle = server.handle().clone();
+    parts.history_clock = Ticker::of_history(&handle).map_err(Failure::failed)?;
+    parts.presence_clock = Ticker::of_presence(&handle).map_err(Failure::failed)?;
+    if let Some((engine, options)) = engine.zip(config.cluster.as_ref()) {
+        parts.cluster = Some(cluster::Node::start(engine, options, config, &handle)?);
     }
+    handle.declare_metrics(erlang::metric_descriptions());
+    if let Some(webhook) = &parts.webhook {
+        webhook.follow(&handle, parts.cluster.is_some());
+    }
+
+    let webhook = parts.webhook.as_ref();
+    let webhook = webhook.map(|running| Arc::clone(&running.webhook));
+    let key_set_metrics = control::JwksMetrics::default();
     let control = control::Config {
-        listen: control,
+        listen: control_listener,
         metrics_listen: config.metrics_listen,
         tls: control_tls,
         tokens: config.tokens.clone(),
         event_bytes_max: config.event_bytes,
         head_timeout: config.settings.live.head_timeout,
-        demo,
+        demo: secret.map(|secret| control::Demo {
+            secret,
+            public: server.addresses().to_vec(),
+        }),
         client_publish: config.client_publish,
-        restored_keys: keys,
+        restored_keys: history.keys,
         key_sets: key_set_metrics.clone(),
-        replicated: cluster_node.as_ref().map(cluster::Node::replicated),
-        webhook: webhook.as_ref().map(|(webhook, _)| Arc::clone(webhook)),
-        presence: presence.clone(),
+        replicated: parts.cluster.as_ref().map(cluster::Node::replicated),
+        webhook: webhook.clone(),
+        presence: presence_of(&handle),
     };
-    let control = match control::start(control, threads, server.handle().clone()) {
-        Ok(control) => control,
-        Err(error) => {
-            server.handle().drain();
-            let _ = server.join();
-            return Err(Failure::failed(error));
-        }
-    };
+    let control = control::start(control, threads, handle.clone()).map_err(Failure::failed)?;
+    let control = parts.control.insert(control);
 
-    let log_of_cluster = cluster_node.as_ref().map(cluster::Node::log);
-    let node = match config.erlang.clone().zip(server.take_external_worker()) {
-        Some((settings, worker)) => {
-            match erlang::start(settings, server.handle(), worker, log_of_cluster) {
-                Ok(node) => Some(node),
-                Err(error) => {
-                    server.handle().drain();
-                    let _ = server.join();
-                    return Err(Failure::failed(format_args!(
-                        "the Erlang node cannot start: {error}"
-                    )));
-                }
-            }
-        }
-        None => None,
-    };
+    if let Some((settings, worker)) = config.erlang.clone().zip(server.take_external_worker()) {
+        let log = parts.cluster.as_ref().map(cluster::Node::log);
+        let node = erlang::start(settings, &handle, worker, log).map_err(|error| {
+            Failure::failed(format_args!("the Erlang node cannot start: {error}"))
+        })?;
+        parts.erlang = Some(node);
+    }
 
-    let mut key_sets = KeySets::new(server.handle().clone(), key_set_metrics);
+    let mut key_sets = KeySets::new(handle.clone(), key_set_metrics);
     key_sets.set_urls(&config.jwks_urls);
     let reloader = Reloader {
         loaded,
         tickets,
         key_sets,
-        server: server.handle().clone(),
+        server: handle.clone(),
         tokens: control.tokens(),
         control_tls: control.tls(),
         addresses: addresses.clone(),
-        webhook: webhook.as_ref().map(|(webhook, _)| Arc::clone(webhook)),
+        webhook,
     };
-    let reopened = access_log.as_ref().map(|writer| writer.log().clone());
-    handle_signals(caught, reloader, reopened)?;
-    if let Some(node) = &cluster_node {
-        node.wait_until_caught_up(server.handle())?;
+    handle_signals(caught, reloader, access_log)?;
+    if let Some(node) = &parts.cluster {
+        node.wait_until_caught_up(&handle)?;
     }
     let (public, tls) = server.addresses().split_at(addresses.public.len());
     let running = Running {
@@ -215,40 +238,24 @@ fn serve(config: Config, loaded: Loaded) -> Result<(), Failure> {
         tls,
         control: control.address(),
         metrics: control.metrics_address(),
-        erlang: node.as_ref().map(erlang::Running::address),
-        epoch: &epoch,
+        erlang: parts.erlang.as_ref().map(erlang::Running::address),
+        epoch: &history.epoch,
     };
-    announce::ready(&config, &running)?;
-    for warning in addresses.warnings(&config) {
+    announce::ready(config, &running)?;
+    for warning in addresses.warnings(config) {
         tracing::warn!("{warning}");
     }
     tell_manager(&[NotifyState::Ready]);
+    Ok(())
+}
 
-    let ended = server.join();
-    drop(access_log);
-    let node_ended = node.map_or(Ok(()), erlang::Running::join);
-    control.stop();
-    // All sessions have ended.
-    if let Some((webhook, _)) = webhook {
-        webhook.end();
-    }
-    drop(clock);
-    drop(presence_clock);
-    let mut failure = None;
-    if let Some(node) = cluster_node {
-        failure = node.failure();
-        node.end();
-    }
-    if let Some(log) = log {
-        log.end();
-    }
-    // There are no more requests for changes; those in flight are made durable.
-    graph.end();
-    announce::ended();
-    ended
-        .and(node_ended)
-        .map_err(|error| Failure::failed(format_args!("a worker failed: {error}")))?;
-    failure.map_or(Ok(()), Err)
+/// Returns what the control API needs of presence, if the server has it.
+fn presence_of(server: &Handle) -> Option<control::Presence> {
+    let presence = server.presence()?;
+    Some(control::Presence {
+        online: Arc::clone(presence.online()),
+        feed: Arc::clone(presence.feed()),
+    })
 }
 
 fn handle_signals(
@@ -291,10 +298,13 @@ fn reopen(access_log: Option<&AccessLog>) {
     }
 }
 
-/// Opens the graph, from its directory if it has one.
-fn open_graph(data: Option<&Path>) -> Result<Graph, Failure> {
-    let Some(path) = data else {
-        return Ok(Graph::memory());
+/// Opens the graph: that of the cluster if there is one, from its directory if it has one.
+fn open_graph(config: &Config, engine: Option<&mut Engine>) -> Result<Arc<Graph>, Failure> {
+    if let Some((engine, options)) = engine.zip(config.cluster.as_ref()) {
+        return cluster::open_graph(config, engine, options).map(Arc::new);
+    }
+    let Some(path) = &config.data else {
+        return Ok(Arc::new(Graph::memory()));
     };
     let start = Instant::now();
     let graph = Graph::open(path).map_err(Failure::failed)?;
@@ -302,7 +312,7 @@ fn open_graph(data: Option<&Path>) -> Result<Graph, Failure> {
     let path = path.display();
     let took = start.elapsed();
     tracing::info!("loaded {ids} ids and {edges} subscriptions from {path} in {took:.0?}");
-    Ok(graph)
+    Ok(Arc::new(graph))
 }
 
 /// Returns a secret that no other run has.

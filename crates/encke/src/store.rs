@@ -137,7 +137,7 @@ fn as_text(statistics: &Statistics, bytes: u64, name: &str) -> String {
 fn export(arguments: &ExportArguments) -> Result<(), Failure> {
     let opened = Opened::of(&arguments.place)?;
     let snapshot = opened.directory().snapshot().map_err(Failure::failed)?;
-    let format = match arguments.json {
+    let format = match arguments.report.json {
         true => ListFormat::Json,
         false => ListFormat::Words,
     };

@@ -7,6 +7,9 @@ use serde::Deserialize;
 use crate::child::Helper;
 use crate::config::{BenchConfig, PER_TABLE, tables_for};
 use load::flood::order::Sequence;
+use load::flood::owed::Judgement;
+use load::flood::recovery::{Recovery, Resets};
+use load::latency::Latency;
 use machine::failure::{Context, Failure, Outcome};
 
 /// Default id of each client: its number.
@@ -33,16 +36,20 @@ pub enum Side {
 pub struct Seen {
     /// Whether the awaited state was reached.
     pub reached: bool,
-    /// Seconds since the flood began.
+    /// Seconds since the clients began to connect.
     pub seconds: f64,
     /// Monotonic clock at the time of the answer, in nanoseconds.
     pub at_nanos: u64,
     /// Streams opened.
     pub heads: u64,
+    /// Connections that opened no stream.
+    pub failed: u64,
     /// TLS handshakes completed.
     pub handshakes: u64,
     /// Those of them that resumed an earlier session.
     pub resumed: u64,
+    /// Streams open at present.
+    pub active: u64,
     /// Streams that ended.
     pub closed: u64,
     /// Events read.
@@ -52,25 +59,37 @@ pub struct Seen {
     /// Failures, as sentences.
     #[serde(rename = "troubles")]
     pub failures: Vec<String>,
-    /// Latency of stamped events.
-    pub latency: SeenLatency,
+    /// Time from an event's due time to its arrival.
+    pub latency: Latency,
+    /// Times that reconnecting clients were without a stream.
+    pub absence: Latency,
     /// Check by the publisher's numbers.
     pub numbers: Sequence,
-    /// Check by event ids.
+    /// Check by event ids, for each stream separately.
     pub ids: Sequence,
+    /// Counters of reconnecting clients.
+    pub recovery: Recovery,
+    /// Resets: the server said that events may be missing.
+    pub resets: Resets,
+    /// Result of the check of exact delivery, if asked for.
+    pub judgement: Option<Judgement>,
 }
 
-/// Latencies in [`Seen`].
-#[derive(Debug, Clone, Copy, Deserialize)]
-pub struct SeenLatency {
-    /// Number of stamped events.
-    pub count: u64,
-    /// Median.
-    pub p50_us: f64,
-    /// 99th percentile.
-    pub p99_us: f64,
-    /// Maximum.
-    pub max_us: f64,
+impl Seen {
+    /// Returns the number of events that came again or after a later one, according to numbers or
+    /// ids.
+    pub fn out_of_order(&self) -> u64 {
+        let count = |check: &Sequence| check.reordered + check.duplicates;
+        count(&self.numbers).max(count(&self.ids))
+    }
+
+    /// Explains why not all clients are connected.
+    pub fn failure_text(&self) -> String {
+        if self.failures.is_empty() {
+            return "no client reported a reason; is the machine overloaded?".to_owned();
+        }
+        self.failures.join("; ")
+    }
 }
 
 /// Flood of clients in its own process.
@@ -163,11 +182,7 @@ impl Clients {
             self.connections,
             seen.heads,
             seen.closed,
-            if seen.failures.is_empty() {
-                "no client reported a reason".to_owned()
-            } else {
-                seen.failures.join("; ")
-            }
+            seen.failure_text()
         )))
     }
 

@@ -29,13 +29,15 @@ use load::friends;
 use machine::failure::{Context, Failure, Outcome};
 use machine::interrupt::Interrupt;
 
-use clients::{ClientStats, Clients};
+use clients::Clients;
 use cluster::Outage;
 use preparation::PreparedMachine;
 use proof::{DriveResult, Graph, OpeningResult, Proof};
 use recorder::Recorder;
 use restart::{Directory, add_cpu_times};
 use service::{Service, node_name};
+
+use crate::processes::Seen;
 
 /// Pause before memory is read, so that work under way can finish.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -332,7 +334,7 @@ impl Experiment<'_> {
     }
 
     /// Waits for the last deliveries.
-    fn await_deliveries(&self, clients: &mut Clients, awaited: u64) -> Outcome<ClientStats> {
+    fn await_deliveries(&self, clients: &mut Clients, awaited: u64) -> Outcome<Seen> {
         let until = Instant::now() + LAST_DELIVERIES_MAX;
         loop {
             let seen = clients.arrived(awaited, CHECK_EVERY)?;

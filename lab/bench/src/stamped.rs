@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use client::stamp::Stamp;
 use machine::clock::realtime_nanos;
 
-use crate::processes::{Clients, SeenLatency};
+use crate::processes::Clients;
+use load::latency::Latency;
 use machine::failure::Outcome;
 
 /// Publishes for `length` at `rate` events a second. Each event is stamped with the time at which
@@ -43,7 +44,7 @@ pub(crate) fn await_latencies(
     clients: &mut Clients,
     sent: u64,
     patience: Duration,
-) -> Outcome<SeenLatency> {
+) -> Outcome<Latency> {
     let until = Instant::now() + patience;
     loop {
         let seen = clients.seen()?;

@@ -6,12 +6,15 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::flood::arguments::TRANSPORTS;
 use crate::server_program;
 use bench::config::{BenchConfig, tables_for};
 use bench::processes::OWN_NUMBER;
 use bench::report::Report;
 use bench::{changes, child, connect, fairness, fanout, memory, publish, resume, tls};
 use clap::{Args, Subcommand, ValueEnum};
+use cli::arguments::transport;
+use cli::units::duration;
 use client::decode::Transport;
 use client::tls::{Authorities, Resumption};
 use load::flood::behaviours::ClientBehaviours;
@@ -24,6 +27,9 @@ use machine::failure::{Context, Outcome};
 
 /// Validity of the clients' tokens, longer than any benchmark.
 const TOKEN_SECONDS: u64 = 24 * 60 * 60;
+
+/// Least time of a measurement.
+const DURATION_MIN: Duration = Duration::from_secs(1);
 
 pub(crate) const HELP: &str = "\
 Measures one property of a push server, and of a minimal server that does the same system calls and
@@ -114,9 +120,9 @@ struct BareAsk {
     /// Clients, each with one request at a time
     #[arg(long, default_value_t = 100)]
     connections: u32,
-    /// Duration in seconds
-    #[arg(long, default_value_t = 1.0)]
-    seconds: f64,
+    /// Time for which requests are sent
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    duration: Duration,
     /// Kind of request: echo, http, or http-once, which uses a new connection for each request
     #[arg(long, default_value = "echo")]
     ask: Asked,
@@ -151,8 +157,8 @@ struct ClientsArgs {
     /// Most clients that await their first answer at a time, over all threads
     #[arg(long, default_value_t = 1024)]
     window: u32,
-    /// sse, ndjson, websocket, test or raw
-    #[arg(long, default_value = "sse")]
+    /// How the server streams events
+    #[arg(long, default_value_t = Transport::Sse, value_parser = transport(&TRANSPORTS))]
     transport: Transport,
     /// Source addresses
     #[arg(long, default_value = "127.1.0.0/16")]
@@ -162,7 +168,7 @@ struct ClientsArgs {
     ca: Option<PathBuf>,
     /// Resume TLS sessions of earlier clients
     #[arg(long)]
-    resume: bool,
+    tls_resume: bool,
     /// Sign a token for each client with this secret
     #[arg(long)]
     jwt_secret_file: Option<PathBuf>,
@@ -200,8 +206,8 @@ struct Common {
     #[arg(long = "serve-arg", allow_hyphen_values = true)]
     serve_args: Vec<String>,
     /// File to write the results to as JSON
-    #[arg(long)]
-    json: Option<PathBuf>,
+    #[arg(short, long, alias = "json", value_name = "FILE")]
+    output: Option<PathBuf>,
     /// File to append the results to as Markdown
     #[arg(long)]
     markdown: Option<PathBuf>,
@@ -269,9 +275,9 @@ struct FairnessArgs {
     /// Sessions
     #[arg(long, default_value_t = 18_000)]
     connections: u32,
-    /// Duration in seconds
-    #[arg(long, default_value_t = 20)]
-    seconds: u32,
+    /// Duration
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = duration)]
+    duration: Duration,
     /// Events a second to each measured user
     #[arg(long, default_value_t = 100)]
     rate: u32,
@@ -364,8 +370,8 @@ struct TlsArgs {
     #[arg(long, default_value_t = 100)]
     events: u32,
     /// Seconds without the storm, and with it
-    #[arg(long, default_value_t = 10)]
-    seconds: u32,
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    duration: Duration,
     /// Servers to compare
     #[arg(
         long,
@@ -538,9 +544,8 @@ fn measure(command: Command) -> Outcome<bool> {
         Command::Fairness(args) => {
             child::clean_up_on_interrupt()?;
             let setting = args.common.setting(args.connections);
-            let duration = Duration::from_secs(args.seconds.max(1).into());
             let extent = fairness::Parameters {
-                duration,
+                duration: args.duration.max(DURATION_MIN),
                 rate: args.rate.max(1),
             };
             args.common.write_report(&fairness::run(&setting, extent)?)
@@ -590,7 +595,7 @@ impl TlsArgs {
             rounds: self.rounds.max(1),
             listeners: self.listeners.max(1),
             events: self.events.max(1),
-            storm: Duration::from_secs(self.seconds.max(1).into()),
+            storm: self.duration.max(DURATION_MIN),
             nginx: self.nginx.clone(),
         }
     }
@@ -598,11 +603,10 @@ impl TlsArgs {
 
 impl BareAsk {
     fn options(&self) -> Outcome<bare::ask::Options> {
-        let duration = Duration::try_from_secs_f64(self.seconds).context("--seconds")?;
         Ok(bare::ask::Options {
             server: self.server,
             connections: self.connections.max(1),
-            duration,
+            duration: self.duration,
             question: match self.ask {
                 Asked::Echo => bare::ask::Question::Echo(self.size),
                 Asked::Http => bare::ask::Question::Http,
@@ -633,7 +637,7 @@ impl ClientsArgs {
             authorities: Authorities::new(self.ca.as_deref()),
             credentials,
             headers: self.headers,
-            resumption: if self.resume {
+            resumption: if self.tls_resume {
                 Resumption::Tickets
             } else {
                 Resumption::Never
@@ -668,7 +672,7 @@ impl Common {
     /// Prints the report and writes the files asked for.
     fn write_report(&self, report: &Report) -> Outcome<bool> {
         print!("{}", report.table());
-        if let Some(path) = &self.json {
+        if let Some(path) = &self.output {
             let text = serde_json::to_string_pretty(report).context("writing JSON")?;
             fs::write(path, text + "\n").context(format_args!("writing {}", path.display()))?;
         }

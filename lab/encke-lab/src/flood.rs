@@ -25,7 +25,7 @@ use load::flood::watch::{self, AwaitOwed, Progress, StopCondition};
 use load::flood::{Flood, Options};
 use machine::interrupt::Interrupt;
 
-use arguments::{CredentialArguments, FloodArguments, FloodTransport};
+use arguments::{CredentialArguments, FloodArguments};
 
 /// Opens the clients, keeps them open, and prints the report.
 pub(crate) fn run(arguments: &FloodArguments) -> Result<(), Failure> {
@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &FloodArguments) -> Result<(), Failure> {
     let end = &arguments.end;
     let until = StopCondition {
         duration: end.duration,
-        events: end.events,
+        events: end.count,
         owed: arguments.recovery.owed.as_ref().map(|log| AwaitOwed {
             log: log.clone(),
             friends: arguments.recovery.friends.clone(),
@@ -166,11 +166,7 @@ fn options(arguments: &FloodArguments) -> Result<Options, Failure> {
         )));
     }
     let transport = match arguments.transport {
-        Some(FloodTransport::Sse) => Transport::Sse,
-        Some(FloodTransport::Ndjson) => Transport::Ndjson,
-        Some(FloodTransport::Chunked) => Transport::Chunks,
-        Some(FloodTransport::Raw) => Transport::Raw,
-        Some(FloodTransport::Websocket) => Transport::WebSocket,
+        Some(transport) => transport,
         None if name.starts_with("ws:") || name.starts_with("wss:") => Transport::WebSocket,
         None => Transport::Sse,
     };

@@ -2,10 +2,10 @@
 
 use hdrhistogram::Histogram;
 use machine::spread::Spread;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Summary of a latency distribution, in microseconds.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Number of samples.
     pub count: u64,

@@ -122,7 +122,7 @@ fn outputs(
     access_log: Option<PathBuf>,
 ) -> Result<(Outputs, Vec<JoinHandle<()>>), Failure> {
     let (sender, receiver) = mpsc::sync_channel(LATENCY_REPORTS_WAITING);
-    let mut writers = vec![latency::start(receiver, arguments.json)?];
+    let mut writers = vec![latency::start(receiver, arguments.report.json)?];
     let mut outputs = Outputs {
         access: None,
         latency: Some(sender),
@@ -195,7 +195,7 @@ fn announce(
 ) -> Result<(), Failure> {
     let listen = proxy.addresses();
     // With --json nothing else goes to standard output.
-    let say = |line: fmt::Arguments<'_>| match arguments.json {
+    let say = |line: fmt::Arguments<'_>| match arguments.report.json {
         true => {
             tracing::info!("{line}");
             Ok(())

@@ -167,7 +167,7 @@ impl Counter {
             Transport::Ndjson => self.json_lines(bytes, &mut tell),
             Transport::WebSocket => self.json(bytes),
             Transport::Chunks => self.stamp.bytes(bytes),
-            Transport::Raw => {}
+            Transport::Poll | Transport::Raw => {}
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::Transport;
+use crate::decode::Transport;
 use crate::decode::websocket::{self, Kind, Piece};
 use crate::decode::{Malformed, lines, sse};
 use crate::http::Part;
@@ -159,7 +159,7 @@ pub(super) enum Decoder {
 }
 
 impl Decoder {
-    /// Returns a decoder for `transport`, which is not [`Transport::Poll`].
+    /// Returns a decoder for `transport`, which is not [`Transport::Poll`] or [`Transport::Raw`].
     pub(super) fn new(transport: Transport, whole: bool) -> Self {
         match transport {
             Transport::Sse => Self::Sse {
@@ -171,7 +171,9 @@ impl Decoder {
                 reader: websocket::Reader::new(),
                 message: Vec::new(),
             },
-            Transport::Chunks | Transport::Poll => Self::Chunks { welcomed: false },
+            Transport::Chunks | Transport::Poll | Transport::Raw => {
+                Self::Chunks { welcomed: false }
+            }
         }
     }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use rustls::ClientConfig;
 
-use super::{Credential, Options, Place, SILENCE_MAX, Start, Transport};
-use crate::decode::websocket;
+use super::{Credential, Options, Place, SILENCE_MAX, Start};
+use crate::decode::{Transport, websocket};
 use crate::http::{Connection, RequestBody, Url, encode_segment};
-use machine::failure::Outcome;
+use machine::failure::{Failure, Outcome};
 
 /// Seconds for which the server may keep a poll open while there is no event.
 const POLL_WAIT_SECONDS: u32 = 25;
@@ -41,6 +41,7 @@ impl<'a> Request<'a> {
             Transport::WebSocket => "ws",
             Transport::Poll => "poll",
             Transport::Chunks => "test",
+            Transport::Raw => return Err(Failure::new("bytes that hold no events are not events")),
         };
         let mut path = format!("{}/{folder}", url.path().trim_end_matches('/'));
         for (place, id) in options.ids.iter().enumerate() {

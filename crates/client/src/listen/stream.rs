@@ -5,9 +5,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use super::event::Decoder;
-use super::{
-    Client, Ended, Notification, SILENCE_MAX, STOP_CHECK_INTERVAL, Start, Transport, Wait,
-};
+use super::{Client, Ended, Notification, SILENCE_MAX, STOP_CHECK_INTERVAL, Start, Wait};
 use crate::decode::websocket;
 use crate::http::{Connection, Part, Response, Url};
 use crate::tls;

@@ -22,7 +22,8 @@ Examples:
 pub(crate) struct DoctorArguments {
     /// Connections that one server has to hold
     #[arg(
-        short = 'n',
+        short = 'c',
+        short_alias = 'n',
         long,
         value_name = "N",
         default_value_t = 1_000_000,

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
-use cli::arguments::{AuthorityArguments, Report};
+use clap::Args;
+use cli::arguments::{AuthorityArguments, Report, transport};
 use cli::failure::Failure;
 use cli::secret::Secret;
+use client::decode::Transport;
 use client::listen::{Credential, Start};
 
 pub(super) const HELP: &str = "\
@@ -42,7 +43,7 @@ pub(crate) struct ListenArguments {
     #[command(flatten)]
     pub(crate) authorities: AuthorityArguments,
     /// Format of the stream
-    #[arg(long, value_enum, default_value_t = Transport::Sse)]
+    #[arg(long, default_value_t = Transport::Sse, value_parser = transport(&TRANSPORTS))]
     pub(crate) transport: Transport,
     #[command(flatten)]
     start: StartArguments,
@@ -100,20 +101,14 @@ struct CredentialArguments {
     ticket: Option<String>,
 }
 
-/// Transports with events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Transport {
-    /// Server-Sent Events
-    Sse,
-    /// JSON, one event in each line
-    Ndjson,
-    /// WebSocket, one event in each message
-    Ws,
-    /// Long polling
-    Poll,
-    /// The format of 2008: each chunk is a payload
-    Test,
-}
+/// Transports that have events.
+const TRANSPORTS: [Transport; 5] = [
+    Transport::Sse,
+    Transport::Ndjson,
+    Transport::WebSocket,
+    Transport::Poll,
+    Transport::Chunks,
+];
 
 fn cursor(text: &str) -> Result<String, String> {
     match text {

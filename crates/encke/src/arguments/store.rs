@@ -25,7 +25,8 @@ Examples:
 
 const EXPORT_HELP: &str = "\
 The lines are sorted: integers first, in ascending order, then text by its bytes. So two exports of
-the same graph are equal. `encke-lab friends load` and POST /v1/subscriptions read these lists.
+the same graph are equal. `encke-lab friends load` and POST /v1/subscriptions read these lists. With
+--json the lines are {\"subscriber\":…,\"subject\":…}, which allow ids with spaces.
 
 Examples:
   encke graph export -o edges.txt
@@ -88,9 +89,8 @@ pub(crate) struct ExportArguments {
     /// File for the list; `-` is standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub(crate) output: PathBuf,
-    /// Write lines `{"subscriber":…,"subject":…}`, which allow ids with spaces
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) report: Report,
 }
 
 #[derive(Debug, Args)]

@@ -7,7 +7,7 @@ use std::fmt;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::keys::{Effect, Key, Otherwise, Shape};
+use super::keys::{Effect, Key, Shape};
 use super::layers::Layers;
 
 /// Digests of the files that settings name, by the names of the settings, to notice changed files.
@@ -80,12 +80,9 @@ impl Changes {
 }
 
 /// Returns the effective texts of a setting, so that an explicit default equals an absent setting.
-fn texts<'a>(layers: &'a Layers, key: &'a Key) -> Vec<&'a str> {
-    match (layers.get(key), key.default) {
-        (Some((_, texts)), _) => texts.iter().map(String::as_str).collect(),
-        (None, Otherwise::Is(text)) => vec![text],
-        (None, Otherwise::Found(_) | Otherwise::Unset(_)) => Vec::new(),
-    }
+fn texts(layers: &Layers, key: &Key) -> Vec<String> {
+    let given = layers.get(key).map(|(_, texts)| texts.to_vec());
+    given.unwrap_or_else(|| key.default_text().into_iter().collect())
 }
 
 impl fmt::Display for Changes {

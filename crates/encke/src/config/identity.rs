@@ -67,9 +67,8 @@ impl Reader<'_> {
         IdentityConfig { policy, jwks_urls }
     }
 
-    /// Returns whether trusted proxies send PROXY headers.
-    pub(super) fn proxy_protocol(&mut self, policy: &Policy) -> bool {
-        let is_on = self.get("proxy-protocol", switch);
+    /// Checks that PROXY headers can come from any proxy, if they are expected.
+    pub(super) fn check_proxy_protocol(&mut self, is_on: bool, policy: &Policy) {
         if is_on && policy.settings().trusted_proxies.is_empty() && self.problems.is_empty() {
             self.problems.push(
                 "--proxy-protocol needs --trusted-proxy, the addresses of the proxies that send \
@@ -77,7 +76,6 @@ impl Reader<'_> {
                     .to_owned(),
             );
         }
-        is_on
     }
 
     /// Notes settings that would have no effect, because an operator might rely on them.

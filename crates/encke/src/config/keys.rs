@@ -1,11 +1,15 @@
-//! The table of all settings of `encke serve`: name, default, help.
+//! The table of all settings of `encke serve`: name, default, help, and whether a reload applies it.
 //!
 //! Flags, environment variables, keys of the file and the printed configuration are derived from
-//! this table. The meaning of values belongs to [`Config`](super::Config).
+//! this table. A setting that is a field of the data path has its parser and its field there too.
+//! The meaning of the others belongs to [`Config`](super::Config).
 
 mod table;
 
 use clap::{Arg, ArgAction, Command};
+use server::{LiveSettings, Settings};
+
+use super::fields::{AnyField, Field};
 
 pub(crate) use table::GROUPS;
 
@@ -33,6 +37,8 @@ pub(crate) enum Shape {
 pub(crate) enum Otherwise {
     /// This text, as if it were configured.
     Is(&'static str),
+    /// That of the field of the data path.
+    OfField,
     /// A value that depends on the machine. The string describes it.
     Found(&'static str),
     /// No value. The string describes the effect.
@@ -49,7 +55,6 @@ pub(crate) enum Effect {
 }
 
 /// One setting.
-#[derive(Debug)]
 pub(crate) struct Key {
     /// Name in the file and, after `--`, on the command line.
     pub(crate) name: &'static str,
@@ -58,6 +63,8 @@ pub(crate) struct Key {
     pub(crate) effect: Effect,
     /// Whether its value must not be printed.
     pub(crate) secret: bool,
+    /// Field of the data path that it sets, if it is one.
+    pub(super) field: Option<&'static dyn AnyField>,
     help: &'static str,
 }
 
@@ -69,6 +76,7 @@ const fn key(name: &'static str, shape: Shape, default: Otherwise, help: &'stati
         default,
         effect: Effect::Restart,
         secret: false,
+        field: None,
         help,
     }
 }
@@ -78,6 +86,30 @@ const fn live(name: &'static str, shape: Shape, default: Otherwise, help: &'stat
     Key {
         effect: Effect::Reload,
         ..key(name, shape, default, help)
+    }
+}
+
+/// Returns a setting that is a field of the data path, and needs a restart.
+const fn start_field<T>(
+    name: &'static str,
+    field: &'static Field<Settings, T>,
+    help: &'static str,
+) -> Key {
+    Key {
+        field: Some(field),
+        ..key(name, field.0.shape, Otherwise::OfField, help)
+    }
+}
+
+/// Returns a setting that is a field of the data path, and that a reload changes.
+const fn live_field<T>(
+    name: &'static str,
+    field: &'static Field<LiveSettings, T>,
+    help: &'static str,
+) -> Key {
+    Key {
+        field: Some(field),
+        ..live(name, field.0.shape, Otherwise::OfField, help)
     }
 }
 
@@ -127,13 +159,22 @@ impl Key {
         format!("ENCKE_{}", self.name.replace('-', "_").to_ascii_uppercase())
     }
 
+    /// Returns the default as it would be configured; `None` if it has no such text.
+    pub(crate) fn default_text(&self) -> Option<String> {
+        match self.default {
+            Otherwise::Is(text) => Some(text.to_owned()),
+            Otherwise::OfField => self.field.map(AnyField::default),
+            Otherwise::Found(_) | Otherwise::Unset(_) => None,
+        }
+    }
+
     /// Returns its flag.
     fn argument(&self) -> Arg {
-        let default = match self.default {
-            Otherwise::Is(_) if self.shape == Shape::Switch => String::new(),
-            Otherwise::Is(text) | Otherwise::Found(text) => format!(" [default: {text}]"),
-            Otherwise::Unset(_) => String::new(),
+        let default = match (self.default, self.default_text()) {
+            (Otherwise::Found(what), _) => Some(what.to_owned()),
+            (_, text) => text.filter(|_| self.shape != Shape::Switch),
         };
+        let default = default.map_or_else(String::new, |text| format!(" [default: {text}]"));
         let argument = Arg::new(self.name)
             .long(self.name)
             .help(format!("{}{default}", self.help));
@@ -194,43 +235,66 @@ mod tests {
         );
     }
 
-    /// Returns a setting as a row of the table in the documentation.
-    fn row(key: &Key) -> String {
-        let default = match key.default {
-            Otherwise::Is("false") => "off".to_owned(),
-            Otherwise::Is(text) => format!("`{text}`"),
-            Otherwise::Found(text) | Otherwise::Unset(text) => text.to_owned(),
+    /// Returns a setting as an item of the list in the documentation.
+    fn item(key: &Key) -> String {
+        let default = match (key.default, key.default_text()) {
+            (Otherwise::Found(text) | Otherwise::Unset(text), _) => text.to_owned(),
+            (_, Some(text)) if text == "false" => "off".to_owned(),
+            (_, text) => format!("`{}`", text.expect("a default")),
         };
         let effect = match key.effect {
             Effect::Reload => "reload",
             Effect::Restart => "restart",
         };
-        format!("| `{}` | {default} | {effect} | {} |", key.name, key.help)
+        format!("- `{}` ({default}; {effect}): {}.", key.name, key.help)
+    }
+
+    /// Joins the lines of an item, and removes empty ones.
+    fn unwrapped(text: &str) -> String {
+        let text = text.replace("\n  ", " ");
+        let lines = text.lines().filter(|line| !line.is_empty());
+        lines.collect::<Vec<_>>().join("\n")
     }
 
     #[test]
     fn the_documentation_describes_each_setting_as_the_help_does() {
         let documented = include_str!("../../../../docs/CONFIGURATION.md");
         let (_, documented) = documented
-            .split_once("## Settings\n")
+            .split_once("\n## Settings\n")
             .expect("a section of settings");
-        let mut expected = String::new();
-        for group in GROUPS {
-            expected.push_str(&format!(
-                "### {}\n\n| setting | default | changes by | meaning |\n|---|---|---|---|\n",
-                group.heading
-            ));
-            for key in group.keys {
-                expected.push_str(&row(key));
-                expected.push('\n');
-            }
-            expected.push('\n');
-        }
-        let (_, tables) = documented.split_once("\n\n###").expect("tables");
-        let tables = format!("###{}", tables.trim_end());
+        let (_, documented) = documented.split_once("\n### ").expect("groups");
+        let groups = GROUPS.iter().map(|group| {
+            let items: Vec<_> = group.keys.iter().map(item).collect();
+            format!("### {}\n{}", group.heading, items.join("\n"))
+        });
+        let expected = groups.collect::<Vec<_>>().join("\n");
+        let expected = wrapped(&expected);
         assert!(
-            tables == expected.trim_end(),
-            "docs/CONFIGURATION.md must end with these tables:\n\n{expected}"
+            unwrapped(&format!("### {documented}")) == unwrapped(&expected),
+            "docs/CONFIGURATION.md must end with these lists:\n\n{expected}"
         );
+    }
+
+    /// Breaks lines for the documentation, whose lines have at most 120 columns.
+    fn wrapped(text: &str) -> String {
+        let mut out = String::new();
+        for line in text.lines() {
+            let mut width = 0;
+            for word in line.split(' ') {
+                let gap = match width {
+                    0 => "",
+                    _ if width + 1 + word.chars().count() > 120 => "\n  ",
+                    _ => " ",
+                };
+                out.push_str(gap);
+                out.push_str(word);
+                width = match gap {
+                    "\n  " => 2 + word.chars().count(),
+                    _ => width + gap.len() + word.chars().count(),
+                };
+            }
+            out.push_str(if line.starts_with('#') { "\n\n" } else { "\n" });
+        }
+        out.replace("\n### ", "\n\n### ")
     }
 }

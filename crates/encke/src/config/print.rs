@@ -43,8 +43,8 @@ fn line(key: &Key, layers: &Layers, config: &Config) -> (String, String) {
         return (setting, origin);
     }
     match key.default {
-        Otherwise::Is(text) => {
-            let texts = [text.to_owned()];
+        Otherwise::Is(_) | Otherwise::OfField => {
+            let texts = Vec::from_iter(key.default_text());
             (
                 format!("{name} = {}", value(key.shape, &texts)),
                 "default".to_owned(),

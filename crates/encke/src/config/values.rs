@@ -7,10 +7,67 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use cli::units;
-use cli::values::{LogFormat, TIME_MAX, TIMEOUT_MIN, USER_TIMEOUT};
+use cli::values::{self, LogFormat, TIME_MAX, TIMEOUT_MIN};
 use router::WORKERS_MAX;
 use server::{HostPattern, SlowPolicy};
 use tracing_subscriber::filter::LevelFilter;
+
+use super::fields::Unit;
+use super::keys::Shape;
+
+pub(super) const SWITCH: Unit<bool> = Unit {
+    shape: Shape::Switch,
+    parse: switch,
+    show: bool::to_string,
+};
+
+pub(super) const TIME: Unit<Duration> = Unit {
+    shape: Shape::Text("TIME"),
+    parse: time,
+    show: time_text,
+};
+
+/// A time limit, which is not too short for a network.
+pub(super) const TIMEOUT: Unit<Duration> = Unit {
+    parse: timeout,
+    ..TIME
+};
+
+pub(super) const HEARTBEAT: Unit<Duration> = Unit {
+    parse: heartbeat,
+    ..TIME
+};
+
+pub(super) const USER_TIMEOUT: Unit<Duration> = Unit {
+    parse: user_timeout,
+    ..TIME
+};
+
+pub(super) const SIZE: Unit<usize> = Unit {
+    shape: Shape::Text("SIZE"),
+    parse: units::size,
+    show: size_text,
+};
+
+pub(super) const SLOW_POLICY: Unit<SlowPolicy> = Unit {
+    shape: Shape::Text("POLICY"),
+    parse: slow_policy,
+    show: |policy| policy.name().to_owned(),
+};
+
+/// A number of connections; no limit is the greatest one.
+pub(super) const CONNECTIONS: Unit<usize> = Unit {
+    shape: Shape::Number,
+    parse: count,
+    show: usize::to_string,
+};
+
+/// A number of connections; no limit is `None`.
+pub(super) const CONNECTIONS_PER_ADDRESS: Unit<Option<u32>> = Unit {
+    shape: Shape::Number,
+    parse: |text| count(text).map(Some),
+    show: |count| count.map_or_else(String::new, |count| count.to_string()),
+};
 
 /// The smallest and the largest bound on the size of an event: a line of text, and what a worker's
 /// buffers and a browser can handle.
@@ -60,7 +117,7 @@ pub(super) fn timeout(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected a time from 100ms to a day".to_owned())
 }
 
-pub(super) fn heartbeat(text: &str) -> Result<Duration, String> {
+fn heartbeat(text: &str) -> Result<Duration, String> {
     match time(text)? {
         time if time.is_zero() || time >= TIMEOUT_MIN => Ok(time),
         _ => Err("expected at least 100ms, or 0 for no heartbeats".to_owned()),
@@ -78,10 +135,30 @@ pub(super) fn port(text: &str) -> Result<u16, String> {
     port.ok_or_else(|| "expected a number from 1 to 65535".to_owned())
 }
 
-pub(super) fn user_timeout(text: &str) -> Result<Duration, String> {
-    let (least, most) = USER_TIMEOUT;
+fn user_timeout(text: &str) -> Result<Duration, String> {
+    let (least, most) = values::USER_TIMEOUT;
     within(units::duration(text)?, least, most)
         .ok_or_else(|| "expected a time from 1s to 9h".to_owned())
+}
+
+/// Returns a time in whole seconds, or else in milliseconds.
+fn time_text(time: &Duration) -> String {
+    match time.subsec_nanos() {
+        0 => format!("{}s", time.as_secs()),
+        _ => format!("{}ms", time.as_millis()),
+    }
+}
+
+/// Returns a size in the greatest unit in which it is whole.
+fn size_text(bytes: &usize) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let whole = units
+        .into_iter()
+        .find(|(shift, _)| *bytes != 0 && bytes % (1 << shift) == 0);
+    whole.map_or_else(
+        || bytes.to_string(),
+        |(shift, unit)| format!("{}{unit}", bytes >> shift),
+    )
 }
 
 fn within<T: PartialOrd>(value: T, least: T, most: T) -> Option<T> {
@@ -89,7 +166,7 @@ fn within<T: PartialOrd>(value: T, least: T, most: T) -> Option<T> {
 }
 
 /// Parses a policy for clients that read too slowly.
-pub(super) fn slow_policy(text: &str) -> Result<SlowPolicy, String> {
+fn slow_policy(text: &str) -> Result<SlowPolicy, String> {
     SlowPolicy::find(text).ok_or_else(|| {
         let names = SlowPolicy::ALL.map(SlowPolicy::name).join(", ");
         format!("expected one of {names}")

@@ -1,9 +1,7 @@
 //! The server as a node of a cluster: joins, applies the log, and decides when clients are served.
 
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
-use std::thread::{Builder, JoinHandle, park_timeout};
+use std::thread::park_timeout;
 use std::time::{Duration, Instant};
 
 use ::cluster::apply::{Applier, StartError, begin_from};
@@ -16,6 +14,9 @@ use replication::shared::SharedSink;
 use replication::{Append, NodeCounters};
 use sd_notify::NotifyState;
 use server::{Handle, Metric};
+
+use super::ticker::Ticker;
+use crate::config::Config;
 
 /// Time for which a start waits for the engine, which may be starting at the same time.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
@@ -39,7 +40,7 @@ const SESSIONS: [Metric; 5] = [
 pub(super) struct Node {
     cluster: Arc<Cluster>,
     shared: Arc<SharedState>,
-    watch: (SyncSender<()>, JoinHandle<()>),
+    watch: Ticker,
     /// Whether its graph outlives this run.
     has_directory: bool,
 }
@@ -135,11 +136,11 @@ const fn may_pass(error: &JoinError) -> bool {
 ///
 /// When the graph cannot be opened, or is that of another log.
 pub(super) fn open_graph(
-    data: Option<&Path>,
+    config: &Config,
     engine: &mut Engine,
     options: &Options,
 ) -> Result<Graph, Failure> {
-    let graph = match data {
+    let graph = match &config.data {
         Some(path) => engine.open_graph(path, options),
         None => engine.graph_in_memory(options),
     };
@@ -158,9 +159,8 @@ impl Node {
     pub(super) fn start(
         engine: Engine,
         options: &Options,
+        config: &Config,
         server: &Handle,
-        history_bytes: usize,
-        has_directory: bool,
     ) -> Result<Self, Failure> {
         server.pause();
         let router = server.router_shared();
@@ -188,6 +188,7 @@ impl Node {
             ))
         })?;
         let sink: Arc<dyn SharedSink> = Arc::<SharedState>::clone(&shared);
+        let history_bytes = config.settings.history.map_or(0, |limits| limits.bytes);
         let applier = Applier::new(router, Some(sink), from, history_bytes, state.bytes_max);
         let applier = applier.map_err(Failure::failed)?;
         let host = Arc::new(ServerOfNode {
@@ -197,36 +198,35 @@ impl Node {
         let version = env!("CARGO_PKG_VERSION");
         let cluster = Cluster::start(engine, options, version, applier, host);
         let cluster = cluster.map_err(Failure::failed)?;
-        let (end, ended) = mpsc::sync_channel(0);
         let watched = (Arc::clone(&cluster), server.clone(), options.patience);
-        let thread = Builder::new()
-            .name("encke-watch".to_owned())
-            .spawn(move || {
-                let (cluster, server, patience) = watched;
-                let mut serves = false;
-                while ended.recv_timeout(WATCH_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                    if ends_by_itself(&cluster) && !server.is_draining() {
-                        tracing::error!("ending: clients are told to reconnect");
-                        server.drain();
-                    }
-                    if let Some(error) = cluster.namesake().filter(|_| !server.is_draining()) {
-                        tracing::error!("ending: {error}");
-                        server.drain();
-                    }
-                    server.set_ready(cluster.status().not_ready.is_none());
-                    let should = should_serve(&cluster, patience);
-                    if should != serves {
-                        serve_clients(&server, should);
-                        serves = should;
-                    }
-                }
-            });
-        let thread = thread.map_err(Failure::failed)?;
+        let mut serves = false;
+        let watch = move || {
+            let (cluster, server, patience) = &watched;
+            if ends_by_itself(cluster) && !server.is_draining() {
+                tracing::error!("ending: clients are told to reconnect");
+                server.drain();
+            }
+            if let Some(error) = cluster.namesake().filter(|_| !server.is_draining()) {
+                tracing::error!("ending: {error}");
+                server.drain();
+            }
+            server.set_ready(cluster.status().not_ready.is_none());
+            let should = should_serve(cluster, *patience);
+            if should != serves {
+                serve_clients(server, should);
+                serves = should;
+            }
+        };
+        let watch = Ticker::start("encke-watch", WATCH_INTERVAL, watch, || ());
+        let watch = watch.map_err(|error| {
+            cluster.end();
+            Failure::failed(error)
+        })?;
         Ok(Self {
             cluster,
             shared,
-            watch: (end, thread),
-            has_directory,
+            watch,
+            has_directory: config.data.is_some(),
         })
     }
 
@@ -266,7 +266,7 @@ impl Node {
     /// Returns why this node had to stop by itself: another node has its name, or the log has lost
     /// entries that it had not applied, or the log is not the one that it has applied. The error is
     /// [`Failure::Restart`] if a new start helps.
-    pub(super) fn failure(&self) -> Option<Failure> {
+    fn failure(&self) -> Option<Failure> {
         if let Some(error) = self.cluster.namesake() {
             return Some(Failure::failed(error));
         }
@@ -283,13 +283,12 @@ impl Node {
         })
     }
 
-    /// Leaves the cluster.
-    pub(super) fn end(self) {
-        let (end, thread) = self.watch;
-        drop(end);
-        // A panic has been reported by the thread.
-        let _ = thread.join();
+    /// Leaves the cluster. Returns why the node had to stop, if it stopped by itself.
+    pub(super) fn end(self) -> Option<Failure> {
+        let failure = self.failure();
+        drop(self.watch);
         self.cluster.end();
+        failure
     }
 }
 

@@ -7,54 +7,60 @@ use presence::IdEdge;
 use server::{Handle, ObservedSession, Observer, Presence, SessionObserver};
 use webhook::{Event, Queue, Webhook};
 
-use crate::config::{self, WebhookConfig};
+use crate::config::{self, Config, WebhookConfig};
 
 /// Observer that queues the beginnings and ends of sessions for the webhook.
 struct Sessions(Arc<Queue>);
 
 /// A running webhook, and its queue.
-type Started = (Arc<Webhook>, Arc<Queue>);
-
-/// Starts the webhook, if it is configured.
-pub(super) fn start(
-    config: Option<&WebhookConfig>,
-    node: Option<&str>,
-) -> Result<Option<Started>, Failure> {
-    let Some(WebhookConfig { settings, types }) = config else {
-        return Ok(None);
-    };
-    let queue = Queue::new(*types, node);
-    let webhook = Webhook::start(settings.clone(), Arc::clone(&queue));
-    let webhook = webhook
-        .map_err(|error| Failure::failed(format_args!("the webhook cannot be started: {error}")))?;
-    queue.push(Event::Start, config::unix_time().as_secs());
-    Ok(Some((Arc::new(webhook), queue)))
+pub(super) struct RunningWebhook {
+    pub(super) webhook: Arc<Webhook>,
+    queue: Arc<Queue>,
 }
 
-/// Returns an observer that fills `queue`; `None` if events of sessions are not configured.
-pub(super) fn observer(queue: &Arc<Queue>) -> Option<Observer> {
-    let types = queue.types();
-    let is_wanted = types.connects || types.disconnects;
-    is_wanted.then(|| Observer::new(Arc::new(Sessions(Arc::clone(queue)))))
-}
-
-/// Queues edges of presence for the webhook from now on, if they are configured; in a cluster,
-/// those that this node reports.
-pub(super) fn follow(server: &Handle, is_node: bool, queue: &Arc<Queue>) {
-    let Some(presence) = server.presence().filter(|_| queue.types().presence) else {
-        return;
-    };
-    if is_node {
-        return follow_log(server, presence, queue);
+impl RunningWebhook {
+    /// Starts the webhook, if it is configured.
+    pub(super) fn start(config: &Config) -> Result<Option<Self>, Failure> {
+        let Some(WebhookConfig { settings, types }) = &config.webhook else {
+            return Ok(None);
+        };
+        let node = config.cluster.as_ref().map(|options| options.node.as_str());
+        let queue = Queue::new(*types, node);
+        let webhook = Webhook::start(settings.clone(), Arc::clone(&queue)).map_err(|error| {
+            Failure::failed(format_args!("the webhook cannot be started: {error}"))
+        })?;
+        queue.push(Event::Start, config::unix_time().as_secs());
+        Ok(Some(Self {
+            webhook: Arc::new(webhook),
+            queue,
+        }))
     }
-    let queue = Arc::clone(queue);
-    presence.feed().observe(Box::new(move |edges| {
-        let time = config::unix_time().as_secs();
-        for IdEdge { id, online } in edges {
-            let online = *online;
-            queue.push(Event::Presence { id, online }, time);
+
+    /// Returns an observer that fills the queue; `None` if events of sessions are not configured.
+    pub(super) fn observer(&self) -> Option<Observer> {
+        let types = self.queue.types();
+        let is_wanted = types.connects || types.disconnects;
+        is_wanted.then(|| Observer::new(Arc::new(Sessions(Arc::clone(&self.queue)))))
+    }
+
+    /// Queues edges of presence from now on, if they are configured; in a cluster, those that this
+    /// node reports.
+    pub(super) fn follow(&self, server: &Handle, is_node: bool) {
+        let Some(presence) = server.presence().filter(|_| self.queue.types().presence) else {
+            return;
+        };
+        if is_node {
+            return follow_log(server, presence, &self.queue);
         }
-    }));
+        let queue = Arc::clone(&self.queue);
+        presence.feed().observe(Box::new(move |edges| {
+            let time = config::unix_time().as_secs();
+            for IdEdge { id, online } in edges {
+                let online = *online;
+                queue.push(Event::Presence { id, online }, time);
+            }
+        }));
+    }
 }
 
 fn follow_log(server: &Handle, presence: &Presence, queue: &Arc<Queue>) {

@@ -1,6 +1,7 @@
 //! The start of a server, and errors that prevent it.
 
 use std::fs::{self, Permissions};
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::thread;
@@ -105,6 +106,102 @@ fn a_taken_port_is_named_and_nothing_is_left_running() {
     let server = Server::start(&[]);
     let error = run(&["serve", "--listen", &server.public, "--control", free]).failed(1);
     assert!(error.contains("in use"), "{error}");
+}
+
+/// Answers each request with 204, as a receiver of webhooks does, until the test ends.
+fn receive_webhooks() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 65_536]);
+            let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n");
+        }
+    });
+    url
+}
+
+/// Speaks NATS as far as a server that refuses every client.
+fn refuse_nodes() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let info = "INFO {\"server_id\":\"x\",\"version\":\"2.11.0\",\"proto\":1,\"headers\":true,\
+                        \"max_payload\":1048576,\"auth_required\":true}\r\n";
+            let _ = stream.write_all(info.as_bytes());
+            let _ = stream.read(&mut [0; 65_536]);
+            let _ = stream.write_all(b"-ERR 'Authorization Violation'\r\n");
+        }
+    });
+    format!("nats://{address}")
+}
+
+#[test]
+fn what_was_started_is_stopped_in_order_when_a_later_step_fails() {
+    let folder = Folder::new();
+    let private = |name, text| {
+        let path = folder.file(name, text);
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        path
+    };
+    let (url, engine) = (receive_webhooks(), refuse_nodes());
+    let secret = private("secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
+    let cookie = private("cookie", "cookie");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let (file, nowhere) = (folder.file("file", ""), folder.path("nowhere/file"));
+    let (data, history) = (folder.path("data"), folder.path("history"));
+    let mut flags = vec![
+        "--listen=127.0.0.1:0",
+        "--control=127.0.0.1:0",
+        "--presence",
+    ];
+    flags.extend(["--log-level", "debug", "--webhook-url", &url]);
+    flags.extend(["--webhook-secret-file", &secret]);
+    let log = folder.path("access.log");
+    let log = ["--access-log", &log];
+    let stored = [&log[..], &["--data", &data, "--history-dir", &history]].concat();
+    let all = "workers, access log, control API, webhook, clock of the history, clock of \
+               presence, history, graph";
+    let no_control = all.replace("control API, ", "");
+    for (wrong, right, stopped) in [
+        (&["--access-log", &nowhere][..], &[][..], "webhook"),
+        (&["--cluster", &engine], &log, "access log, webhook"),
+        (&["--data", &file], &log, "access log, webhook"),
+        (
+            &["--history-dir", &file],
+            &log,
+            "access log, webhook, graph",
+        ),
+        (
+            &["--listen", &taken],
+            &stored,
+            "access log, webhook, history, graph",
+        ),
+        (&["--metrics-listen", &taken], &stored, &no_control),
+        (
+            &[
+                "--erlang-name=e@127.0.0.1",
+                "--erlang-cookie-file",
+                &cookie,
+                "--erlang-listen",
+                &taken,
+            ],
+            &stored,
+            all,
+        ),
+        (&["--ports-file", &nowhere], &stored, all),
+    ] {
+        let mut serve = command(&["serve"]);
+        serve.args(&flags).args(right).args(wrong);
+        let error = end(serve).failed(1);
+        let parts = error
+            .lines()
+            .filter_map(|line| line.split_once("stopped: "));
+        let parts: Vec<_> = parts.map(|(_, part)| part).collect();
+        assert_eq!(parts.join(", "), stopped, "{wrong:?}: {error}");
+    }
 }
 
 #[test]

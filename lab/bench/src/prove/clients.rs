@@ -7,14 +7,12 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use serde::Deserialize;
-
 use super::Options;
 use crate::child::Helper;
+use crate::processes::Seen;
 use client::decode::Transport;
 use load::flood::order::{Check, IdRule};
-use load::flood::owed::Judgement;
-use load::flood::recovery::{Recovery, RecoveryOptions, Resets, SILENCE};
+use load::flood::recovery::{RecoveryOptions, SILENCE};
 use load::flood::targets::Targets;
 use load::flood::{self, driven};
 use load::friends;
@@ -27,112 +25,6 @@ const BACK_WITHIN: Duration = Duration::from_secs(10);
 /// Process of the users.
 #[derive(Debug)]
 pub struct Clients(Helper);
-
-/// Counters of the users.
-#[derive(Debug, Clone, Deserialize)]
-pub struct ClientStats {
-    /// Whether the awaited state was reached.
-    pub reached: bool,
-    /// Seconds since they began to connect.
-    pub seconds: f64,
-    /// Streams opened.
-    pub heads: u64,
-    /// Connections that opened no stream.
-    pub failed: u64,
-    /// Streams that ended.
-    pub closed: u64,
-    /// Events read.
-    pub events: u64,
-    /// Check by the publisher's numbers.
-    pub numbers: Numbers,
-    /// Check by event ids, for each stream separately.
-    pub ids: Numbers,
-    /// Failures, as sentences.
-    #[serde(rename = "troubles")]
-    pub failures: Vec<String>,
-    /// Time from an event's due time to its arrival.
-    pub latency: Latency,
-    /// Streams open at present.
-    pub active: u64,
-    /// Times that reconnecting users were without a stream.
-    pub absence: Latency,
-    /// Counters of reconnecting users.
-    pub recovery: Recovery,
-    /// Resets: the server said that events may be missing.
-    pub resets: Resets,
-    /// Result of the check of exact delivery, if asked for.
-    pub judgement: Option<Judgement>,
-}
-
-/// Result of a check of consecutive numbers.
-#[derive(Debug, Clone, Copy, Deserialize)]
-pub struct Numbers {
-    skipped: u64,
-    filled: u64,
-    /// Events that came after a later one.
-    pub reordered: u64,
-    /// Events that came again.
-    pub duplicates: u64,
-}
-
-/// Summary of a latency distribution, in microseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize, serde::Serialize)]
-pub struct Latency {
-    /// Number of samples.
-    pub count: u64,
-    /// Minimum.
-    pub min_us: f64,
-    /// Mean.
-    pub mean_us: f64,
-    /// Standard deviation.
-    pub stdev_us: f64,
-    /// Median.
-    pub p50_us: f64,
-    /// 90th percentile.
-    pub p90_us: f64,
-    /// 95th percentile.
-    pub p95_us: f64,
-    /// Mean of the fastest 95 %.
-    pub p95_mean_us: f64,
-    /// Standard deviation of the fastest 95 %.
-    pub p95_stdev_us: f64,
-    /// 99th percentile.
-    pub p99_us: f64,
-    /// Mean of the fastest 99 %.
-    pub p99_mean_us: f64,
-    /// Standard deviation of the fastest 99 %.
-    pub p99_stdev_us: f64,
-    /// 99.9th percentile.
-    pub p999_us: f64,
-    /// 99.99th percentile.
-    pub p9999_us: f64,
-    /// Maximum.
-    pub max_us: f64,
-}
-
-impl Numbers {
-    /// Returns the number of events that never came.
-    pub fn missing(&self) -> u64 {
-        self.skipped - self.filled
-    }
-}
-
-impl ClientStats {
-    /// Returns the number of events that came again or after a later one, according to numbers or
-    /// ids.
-    pub fn out_of_order(&self) -> u64 {
-        let count = |check: &Numbers| check.reordered + check.duplicates;
-        count(&self.numbers).max(count(&self.ids))
-    }
-
-    /// Explains why not all users are connected.
-    pub fn failure_text(&self) -> String {
-        if self.failures.is_empty() {
-            return "no client reported a reason; is the machine overloaded?".to_owned();
-        }
-        self.failures.join("; ")
-    }
-}
 
 impl Clients {
     /// Starts this program as `prove --clients-of URL`, which calls [`obey`].
@@ -162,12 +54,12 @@ impl Clients {
     }
 
     /// Returns the counters; `reached` tells whether all users are connected.
-    pub(super) fn opening(&mut self) -> Outcome<ClientStats> {
+    pub(super) fn opening(&mut self) -> Outcome<Seen> {
         self.ask("await open 0")
     }
 
     /// Waits until `events` events have arrived, at most for `patience`.
-    pub(super) fn arrived(&mut self, events: u64, patience: Duration) -> Outcome<ClientStats> {
+    pub(super) fn arrived(&mut self, events: u64, patience: Duration) -> Outcome<Seen> {
         self.ask(&format!(
             "await events {events} {}",
             whole_seconds(patience)
@@ -176,12 +68,12 @@ impl Clients {
 
     /// Waits until each user has received exactly the events that the log lists for it, at most for
     /// `patience`.
-    pub(super) fn owed(&mut self, log: &Path, patience: Duration) -> Outcome<ClientStats> {
+    pub(super) fn owed(&mut self, log: &Path, patience: Duration) -> Outcome<Seen> {
         let seconds = whole_seconds(patience);
         self.ask(&format!("owed {} {seconds}", log.display()))
     }
 
-    pub(super) fn seen(&mut self) -> Outcome<ClientStats> {
+    pub(super) fn seen(&mut self) -> Outcome<Seen> {
         self.ask("stats")
     }
 
@@ -189,7 +81,7 @@ impl Clients {
         self.0.quit();
     }
 
-    fn ask(&mut self, line: &str) -> Outcome<ClientStats> {
+    fn ask(&mut self, line: &str) -> Outcome<Seen> {
         let answer = self.0.ask(line)?;
         serde_json::from_value(answer).context("understanding the clients")
     }

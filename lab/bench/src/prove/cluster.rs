@@ -5,17 +5,18 @@ use std::time::{Duration, Instant};
 
 use load::flood::owed::Judgement;
 use load::flood::recovery::{Recovery, Resets};
+use load::latency::Latency;
 use machine::failure::{Failure, Outcome};
 use machine::humanize::count;
 use recorder::measure::CpuTime;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::clients::{ClientStats, Latency};
 use super::proof::DriveResult;
 use super::service::{STREAM, Service, node_name};
 use super::{Options, Progress};
 use crate::child::Server;
+use crate::processes::Seen;
 
 /// Time after which the killed processes are started again, unless the experiment is short.
 const AWAY_MOST: Duration = Duration::from_secs(5);
@@ -136,7 +137,7 @@ impl Outage {
     pub(super) fn step(
         &mut self,
         service: &mut Service,
-        seen: &ClientStats,
+        seen: &Seen,
         (begun, elapsed): (Duration, f64),
         tell: &mut dyn FnMut(Progress),
     ) -> Outcome<()> {
@@ -168,7 +169,7 @@ impl Outage {
     }
 
     /// Records how many streams each node has.
-    fn watch(&mut self, service: &Service, seen: &ClientStats, elapsed: f64) {
+    fn watch(&mut self, service: &Service, seen: &Seen, elapsed: f64) {
         self.result.streams.push((elapsed, seen.active));
         for (index, pieces) in self.result.streams_by_node.iter_mut().enumerate() {
             let is_away = index == VICTIM && matches!(self.phase, Phase::Away(_));
@@ -210,7 +211,7 @@ impl Outage {
     }
 
     /// Records when all users have a stream again.
-    fn check_users(&mut self, seen: &ClientStats, killed: Instant) {
+    fn check_users(&mut self, seen: &Seen, killed: Instant) {
         let result = &mut self.result;
         result.back = seen.active;
         // Users still count as connected until they notice that their node is gone.
@@ -252,7 +253,7 @@ impl Outage {
     pub(super) fn finish(
         self,
         driven: &DriveResult,
-        seen: &ClientStats,
+        seen: &Seen,
         acknowledged: Vec<(f64, u64)>,
     ) -> ClusterResult {
         ClusterResult {

@@ -1,6 +1,7 @@
 //! Result of an experiment: measurements, derived values, and failures.
 
 use load::drive;
+use load::latency::Latency;
 use machine::host::HostInfo;
 use machine::humanize::{count, size};
 use recorder::measure::CpuTime;
@@ -8,7 +9,6 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Options;
-use super::clients::Latency;
 use super::cluster::ClusterResult;
 use super::history::HISTORY;
 use super::preparation::PreparedMachine;

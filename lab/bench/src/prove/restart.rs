@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 
 use load::flood::owed::Judgement;
 use load::flood::recovery::{Recovery, Resets};
+use load::latency::Latency;
 use machine::failure::{Context, Outcome};
 use recorder::measure::CpuTime;
 use serde::Serialize;
 
-use super::clients::{ClientStats, Clients, Latency};
+use super::clients::Clients;
 use super::{Experiment, Progress};
+use crate::processes::Seen;
 
 /// Interval at which the reconnected users are counted.
 const CHECK_EVERY: Duration = Duration::from_millis(200);
@@ -45,7 +47,7 @@ pub struct RestartResult {
 
 impl RestartResult {
     /// Completes the result with the final counters of the users.
-    pub(super) fn finish(mut self, seen: &ClientStats) -> Self {
+    pub(super) fn finish(mut self, seen: &Seen) -> Self {
         self.absence = seen.absence;
         self.recovery = seen.recovery;
         self.resets = seen.resets;

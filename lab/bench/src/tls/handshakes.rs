@@ -91,7 +91,7 @@ pub(super) fn measure(peers: &Peers<'_>, rounds: u32, report: &mut Report) -> Ou
 fn ramp(peers: &Peers<'_>, kind: Kind, resumes: bool) -> Outcome<Ramp> {
     let connections = peers.connections(kind);
     let peer = peers.start(kind)?;
-    let flags: &[&str] = if resumes { &["--resume"] } else { &[] };
+    let flags: &[&str] = if resumes { &["--tls-resume"] } else { &[] };
     let before = peer.cpu()?;
     let mut clients = peer.clients(Side::Server, "/events/{n}", 0, connections, flags)?;
     let seen = clients.opened()?;

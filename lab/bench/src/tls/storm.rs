@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use super::SETTLE;
 use super::peer::{Kind, Peer, Peers, Publisher};
-use crate::processes::{Clients, SeenLatency, Side};
+use crate::processes::{Clients, Side};
 use crate::report::{Bound, Report};
 use crate::stamped::{await_latencies, publish_stamped};
+use load::latency::Latency;
 use machine::failure::Outcome;
 
 /// User whose latency is measured.
@@ -73,7 +74,7 @@ fn in_storm(
     publisher: &mut Publisher,
     witness: &mut Clients,
     length: Duration,
-) -> Outcome<(SeenLatency, f64)> {
+) -> Outcome<(Latency, f64)> {
     let mut storm = peer.clients(Side::Server, "/events/{n}", 0, STORM, &["--reconnect"])?;
     thread::sleep(SETTLE);
     let (before, begun) = (storm.seen()?, Instant::now());
@@ -85,11 +86,7 @@ fn in_storm(
 }
 
 /// Publishes stamped events to the measured user. Returns the latencies when all have arrived.
-fn phase(
-    publisher: &mut Publisher,
-    witness: &mut Clients,
-    length: Duration,
-) -> Outcome<SeenLatency> {
+fn phase(publisher: &mut Publisher, witness: &mut Clients, length: Duration) -> Outcome<Latency> {
     witness.forget_latencies()?;
     let sent = publish_stamped(RATE, length, |payload| publisher.publish(WITNESS, payload))?;
     await_latencies(witness, sent, LAST)

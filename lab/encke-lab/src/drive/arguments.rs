@@ -84,7 +84,7 @@ pub(crate) struct DriveArguments {
     pub(crate) reconnect: bool,
     /// Number of connections; each serves a share of the ids [default: 1, or 64 with one request
     /// per event]
-    #[arg(long, value_name = "N")]
+    #[arg(short = 'c', long, value_name = "N")]
     pub(crate) connections: Option<u32>,
     #[command(flatten)]
     pub(crate) control: ControlArguments,

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
-use cli::arguments::{AuthorityArguments, Report};
+use clap::Args;
+use cli::arguments::{AuthorityArguments, Report, transport};
 use cli::units::duration;
+use client::decode::Transport;
 use load::flood::order::IdRule;
 use load::flood::sources::Sources;
 use serde_json::{Map, Value};
@@ -53,8 +54,8 @@ pub(crate) struct FloodArguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) first: u32,
     /// How the server streams events [default: websocket for a ws:// or wss:// URL, else sse]
-    #[arg(long, value_enum)]
-    pub(crate) transport: Option<FloodTransport>,
+    #[arg(long, value_parser = transport(&TRANSPORTS))]
+    pub(crate) transport: Option<Transport>,
     /// Header line to add to each request; repeatable
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
     pub(crate) headers: Vec<String>,
@@ -194,8 +195,8 @@ pub(crate) struct End {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
     /// End after this many events
-    #[arg(long, value_name = "N")]
-    pub(crate) events: Option<u64>,
+    #[arg(long, alias = "events", value_name = "N")]
+    pub(crate) count: Option<u64>,
     /// Expect at least this many events
     #[arg(long, value_name = "N")]
     pub(crate) expect_events: Option<u64>,
@@ -257,22 +258,14 @@ pub(crate) struct ClientBehaviours {
     pub(crate) every: Duration,
 }
 
-/// How a server streams.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FloodTransport {
-    /// Server-Sent Events
-    Sse,
-    /// JSON, one object a line
-    Ndjson,
-    /// Each chunk is an event; the first chunk is a greeting
-    #[value(alias = "test")]
-    Chunked,
-    /// Count bytes only
-    Raw,
-    /// Each message of a WebSocket is an event
-    #[value(alias = "ws")]
-    Websocket,
-}
+/// Transports of streams.
+pub(crate) const TRANSPORTS: [Transport; 5] = [
+    Transport::Sse,
+    Transport::Ndjson,
+    Transport::WebSocket,
+    Transport::Chunks,
+    Transport::Raw,
+];
 
 fn rate(text: &str) -> Result<f64, String> {
     match text.parse() {

@@ -218,7 +218,7 @@ impl Targets {
                 websocket::key(options.seed, ordinal)
             )
             .expect("a Vec takes every byte"),
-            Transport::Chunks | Transport::Raw => {}
+            Transport::Poll | Transport::Chunks | Transport::Raw => {}
         }
         out.extend_from_slice(options.fields.as_bytes());
         options.credentials.write_field(ordinal, number, out);

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use cli::arguments::TokenArguments;
+use cli::arguments::{Report, TokenArguments};
 use cli::units;
 use cli::values::WORKERS;
 use cli::values::address;
@@ -64,9 +64,8 @@ pub(crate) struct ProxyArguments {
         default_value = "info"
     )]
     pub(crate) log_level: LevelFilter,
-    /// Report latency as JSON, one object a line
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) report: Report,
     /// File to write the addresses and the process id to, as JSON, when the proxy is ready
     #[arg(long, value_name = "FILE")]
     pub(crate) ports_file: Option<PathBuf>,
@@ -138,8 +137,12 @@ pub(crate) struct ListenerOptions {
     pub(crate) max_connections: Option<u32>,
     /// Simultaneous connections from one IPv4 address or IPv6 network of 64 bits [default: no
     /// limit]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) max_connections_per_source: Option<u32>,
+    #[arg(
+        long, alias = "max-connections-per-source", value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
+    #[serde(alias = "max-connections-per-source")]
+    pub(crate) max_connections_per_address: Option<u32>,
     /// Require a PROXY header of version 1 or 2 from clients
     #[arg(long)]
     pub(crate) proxy_in: bool,

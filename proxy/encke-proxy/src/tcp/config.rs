@@ -219,8 +219,8 @@ impl ListenerParser<'_> {
             keepalive: self.seconds("keepalive", options.keepalive, default.keepalive),
             max_connections: self.limit("max-connections", options.max_connections),
             max_connections_per_source: self.limit(
-                "max-connections-per-source",
-                options.max_connections_per_source,
+                "max-connections-per-address",
+                options.max_connections_per_address,
             ),
             proxy_in: self.proxy_in(),
             proxy_out: options.proxy_out.map(|version| match version {

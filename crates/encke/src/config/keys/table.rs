@@ -1,7 +1,8 @@
 //! The table of settings, in groups.
 //!
 //! A setting stands in one group and nowhere else. [`key`] makes one that is read at start only,
-//! [`live`] one that a reload applies too.
+//! [`live`] one that a reload applies too. [`start_field`] and [`live_field`] do so for fields of
+//! the data path, which need no other code: name the field and its unit here.
 
 mod cluster;
 mod history;
@@ -11,7 +12,12 @@ mod logs;
 
 use super::Otherwise::{Found, Is, Unset};
 use super::Shape::{File, Files, List, Number, Switch, Text};
-use super::{Key, key, live};
+use super::{Key, key, live, live_field, start_field};
+use crate::config::fields::Field;
+use crate::config::values::{
+    CONNECTIONS, CONNECTIONS_PER_ADDRESS, HEARTBEAT, SIZE, SLOW_POLICY, SWITCH, TIME, TIMEOUT,
+    USER_TIMEOUT,
+};
 use cluster::CLUSTER;
 use history::HISTORY;
 use logs::LOGS;
@@ -19,7 +25,6 @@ use presence::PRESENCE;
 use webhook::WEBHOOK;
 
 /// Settings that belong together, under one heading of the help.
-#[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) heading: &'static str,
     pub(crate) keys: &'static [Key],
@@ -121,16 +126,14 @@ const WEB_PAGES: &[Key] = &[
         "Web origin whose pages may read streams, also with cookies and tokens; `*` for all, \
          without cookies; may be repeated",
     ),
-    live(
+    live_field(
         "page",
-        Switch,
-        Is("true"),
+        &Field(SWITCH, |live| &mut live.page),
         "Show a page at / that reads streams; `--page=false` switches it off",
     ),
-    live(
+    live_field(
         "health",
-        Switch,
-        Is("true"),
+        &Field(SWITCH, |live| &mut live.health),
         "Answer /livez and /readyz on the public listeners with yes or no, for load balancers; \
          `--health=false` switches it off",
     ),
@@ -214,10 +217,9 @@ const IDENTITY: &[Key] = &[
         "Network of proxies whose word about a client is taken, like 10.0.0.0/8 or 127.0.0.1; may \
          be repeated",
     ),
-    live(
+    live_field(
         "proxy-protocol",
-        Switch,
-        Is("false"),
+        &Field(SWITCH, |live| &mut live.proxy_protocol),
         "Connections of trusted proxies must begin with a PROXY protocol header (version 1 or 2), \
          which names the client; on all public listeners, before TLS",
     ),
@@ -279,34 +281,38 @@ const WORKERS: &[Key] = &[
         Found("one for each core"),
         "Number of worker threads",
     ),
-    key(
+    start_field(
         "private-fds",
-        Switch,
-        Is("false"),
+        &Field(SWITCH, |all| &mut all.private_fds),
         "Give each worker a descriptor table of its own, so that the limit on open files holds for \
          each",
     ),
 ];
 
 const LIMITS: &[Key] = &[
-    live(
-        "max-connections",
-        Number,
-        Unset("no limit"),
-        "Simultaneous connections; further ones are answered with 503",
-    ),
-    live(
-        "max-connections-per-address",
-        Number,
-        Unset("no limit"),
-        "Simultaneous connections from one IPv4 address or one IPv6 /64 network; further ones are \
+    Key {
+        default: Unset("no limit"),
+        ..live_field(
+            "max-connections",
+            &Field(CONNECTIONS, |live| &mut live.max_connections),
+            "Simultaneous connections; further ones are answered with 503",
+        )
+    },
+    Key {
+        default: Unset("no limit"),
+        ..live_field(
+            "max-connections-per-address",
+            &Field(CONNECTIONS_PER_ADDRESS, |live| {
+                &mut live.max_connections_per_address
+            }),
+            "Simultaneous connections from one IPv4 address or one IPv6 /64 network; further ones are \
          answered with 503",
-    ),
+        )
+    },
     key("event-bytes", Text("SIZE"), Is("64KiB"), "Largest event"),
-    live(
+    live_field(
         "backlog-bytes",
-        Text("SIZE"),
-        Is("256KiB"),
+        &Field(SIZE, |live| &mut live.backlog_bytes),
         "Most bytes that may wait for the full socket of a session",
     ),
     live(
@@ -316,56 +322,48 @@ const LIMITS: &[Key] = &[
         "Most bytes that may wait for all connections together: unread events, unfinished \
          requests; beyond it the largest give way",
     ),
-    live(
+    live_field(
         "slow",
-        Text("POLICY"),
-        Is("catch-up"),
+        &Field(SLOW_POLICY, |live| &mut live.slow),
         "For clients that read too slowly: catch-up, close, drop-oldest or latest",
     ),
-    live(
+    live_field(
         "stall-timeout",
-        Text("TIME"),
-        Is("10s"),
+        &Field(TIMEOUT, |live| &mut live.stall_timeout),
         "Close a session whose full socket accepts no data for this long",
     ),
-    live(
+    live_field(
         "head-timeout",
-        Text("TIME"),
-        Is("10s"),
+        &Field(TIMEOUT, |live| &mut live.head_timeout),
         "Time limit for the head of a request to arrive; the control listener takes a new value at \
          the next start",
     ),
-    key(
+    start_field(
         "user-timeout",
-        Text("TIME"),
-        Is("15s"),
+        &Field(USER_TIMEOUT, |all| &mut all.user_timeout),
         "Close a connection whose peer acknowledges no data for this long (TCP_USER_TIMEOUT)",
     ),
 ];
 
 const STREAMS: &[Key] = &[
-    live(
+    live_field(
         "heartbeat",
-        Text("TIME"),
-        Is("20s"),
+        &Field(HEARTBEAT, |live| &mut live.heartbeat),
         "Interval of heartbeats to an idle session; 0 for none",
     ),
-    live(
+    live_field(
         "retry",
-        Text("TIME"),
-        Is("3s"),
+        &Field(TIME, |live| &mut live.retry),
         "Usual reconnect delay (`retry:`); each client gets its own, from 50 % to 150 % of it",
     ),
-    live(
+    live_field(
         "drain-timeout",
-        Text("TIME"),
-        Is("10s"),
+        &Field(TIME, |live| &mut live.drain_timeout),
         "Time limit for the server to shut down",
     ),
-    live(
+    live_field(
         "drain-spread",
-        Text("TIME"),
-        Is("60s"),
+        &Field(TIME, |live| &mut live.drain_spread),
         "At shutdown, spread the reconnects of clients over this time",
     ),
 ];

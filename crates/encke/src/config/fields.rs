@@ -1,0 +1,61 @@
+//! Fields of the settings of the data path: how a value is written, and where it goes.
+//!
+//! Their defaults are those of the crate `server`, and are written nowhere else.
+
+use std::sync::Arc;
+
+use server::{LiveSettings, Settings};
+
+use super::keys::Shape;
+
+/// How the values of a type are written.
+pub(super) struct Unit<T> {
+    pub(super) shape: Shape,
+    /// Parses a value. The error says what is needed.
+    pub(super) parse: fn(&str) -> Result<T, String>,
+    /// Returns the text of a value.
+    pub(super) show: fn(&T) -> String,
+}
+
+/// Field of `S` that a setting sets, and the unit of its value.
+pub(super) struct Field<S, T>(pub(super) Unit<T>, pub(super) fn(&mut S) -> &mut T);
+
+/// Field of any type.
+pub(crate) trait AnyField {
+    /// Parses a value and sets the field. The error says what is needed.
+    fn set(&self, settings: &mut Settings, text: &str) -> Result<(), String>;
+
+    /// Returns the text of the default.
+    fn default(&self) -> String;
+}
+
+/// A part of the settings that has fields.
+pub(super) trait Part {
+    fn of(settings: &mut Settings) -> &mut Self;
+}
+
+impl Part for Settings {
+    fn of(settings: &mut Settings) -> &mut Self {
+        settings
+    }
+}
+
+impl Part for LiveSettings {
+    fn of(settings: &mut Settings) -> &mut Self {
+        Arc::make_mut(&mut settings.live)
+    }
+}
+
+impl<S: Part, T> AnyField for Field<S, T> {
+    fn set(&self, settings: &mut Settings, text: &str) -> Result<(), String> {
+        let Self(unit, field) = self;
+        *field(S::of(settings)) = (unit.parse)(text)?;
+        Ok(())
+    }
+
+    fn default(&self) -> String {
+        let Self(unit, field) = self;
+        let mut settings = Settings::default();
+        (unit.show)(field(S::of(&mut settings)))
+    }
+}
