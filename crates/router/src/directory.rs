@@ -261,11 +261,6 @@ impl Directory {
     }
 }
 
-/// Whether a table has so much room that making it smaller pays.
-const fn is_sparse(len: usize, capacity: usize) -> bool {
-    4 * len < capacity
-}
-
 /// The tables use the hash's top and bottom bits; the shard comes from between.
 const fn shard_of(hash: u64) -> usize {
     (hash >> 32) as usize & (SHARDS - 1)

@@ -161,6 +161,25 @@ impl fmt::Display for EventId<'_> {
     }
 }
 
+/// Numbers of ids that an event is for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Audience {
+    /// Ids: the subject's subscribers, and the subject itself.
+    pub subscribers: u64,
+    /// Those of the ids that have a session.
+    pub online: u64,
+}
+
+impl Audience {
+    /// Makes the audience of an event that is for its subject alone.
+    pub(crate) const fn of_one(online: bool) -> Self {
+        Self {
+            subscribers: 1,
+            online: online as u64,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,9 +7,9 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 
 use crate::log::{Restored, RestoredEvent};
+use crate::mailboxes::Mailboxes;
 use crate::recorder::Recorder;
 use crate::route::Router;
-use crate::session::Mailboxes;
 
 impl<M: Mailboxes> Router<M> {
     /// Lets the router follow a log from `head` on: everything up to there counts as posted, and as
@@ -89,31 +89,3 @@ impl fmt::Display for FollowError {
 }
 
 impl std::error::Error for FollowError {}
-
-/// Reason why events were not posted at the positions that a log gave them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PostError {
-    /// The router numbers its events itself.
-    Local,
-    /// The position, or a later one, was posted before.
-    Repeated {
-        /// Position of the first event.
-        first: u64,
-        /// Position of the latest event posted.
-        head: u64,
-    },
-}
-
-impl fmt::Display for PostError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Local => f.write_str("the router does not follow a log"),
-            Self::Repeated { first, head } => write!(
-                f,
-                "an event of the log has position {first}, but position {head} was posted before"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for PostError {}

@@ -19,16 +19,20 @@ mod log;
 mod recorder;
 /// Which publishers may still work with an old directory or graph.
 mod planning;
+/// The router: login and logout.
+mod route;
 /// Events of a publisher between plan and post.
 mod planned;
-/// Login, logout, publish, send.
-mod route;
+/// Publish and send.
+mod publish;
 /// Positions that a replicated log gives.
 mod follow;
 /// What a session missed.
 mod missed;
 /// Names of workers and sessions.
 mod session;
+/// The interface to the workers' mailboxes.
+mod mailboxes;
 /// What threads share here is made of.
 mod sync;
 /// Laws of what threads share here, in whatever order they take their steps.
@@ -37,13 +41,15 @@ mod races;
 
 pub use directory::Move;
 pub use event::{
-    ContentType, EVENT_TYPE_BYTES_MAX, Event, EventId, EventType, EventTypeError, Payload,
+    Audience, ContentType, EVENT_TYPE_BYTES_MAX, Event, EventId, EventType, EventTypeError, Payload,
 };
-pub use follow::{FollowError, PostError};
+pub use follow::FollowError;
 pub use log::{Keep, Log, LogBatch, LogMetrics, Marks, Note, Restored, RestoredEvent};
-pub use plan::{Audience, Batch, Delivery, Parcel, Recipients};
-pub use planned::Planned;
+pub use mailboxes::Mailboxes;
+pub use plan::{Batch, Delivery, Parcel, Recipients};
+pub use planned::{Planned, PostError};
+pub use publish::Accepted;
 pub use recorder::{HistoryMetrics, Recorder};
-pub use route::{Accepted, Router};
-pub use session::{Mailboxes, SessionRef, WORKERS_MAX, WorkerId};
+pub use route::Router;
+pub use session::{SessionRef, WORKERS_MAX, WorkerId};
 pub use tally::{Counts, Done, Tally};

@@ -10,8 +10,7 @@ use std::time::Duration;
 use graph::{Id, Key};
 use history::Reach;
 
-use crate::event::Event;
-use crate::plan::Audience;
+use crate::event::{Audience, Event};
 use crate::tally::Tally;
 
 /// Durable copy of a history.

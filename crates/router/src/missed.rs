@@ -16,10 +16,9 @@ use std::slice::Iter;
 use graph::Key;
 use history::{Followed, History, Missed};
 
-use crate::planned::SLICE;
+use crate::mailboxes::Mailboxes;
 use crate::recorder::Recorder;
 use crate::route::Router;
-use crate::session::Mailboxes;
 
 thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
@@ -50,9 +49,13 @@ impl<M: Mailboxes> Router<M> {
             return false;
         };
         self.with_followed(keys, after, |followed| {
-            let more = search(recorder, followed, missed, |history, followed, found| {
-                history.missed(followed, last, count_max, found)
-            });
+            let more = search(
+                recorder,
+                followed,
+                self.slice,
+                missed,
+                |history, followed, found| history.missed(followed, last, count_max, found),
+            );
             let are_many = missed.len() > count_max;
             missed.truncate(count_max);
             more || are_many
@@ -72,10 +75,16 @@ impl<M: Mailboxes> Router<M> {
         found.clear();
         if let Some(recorder) = self.recorder() {
             self.with_followed(keys, after, |followed| {
-                search(recorder, followed, found, |history, followed, found| {
-                    history.latest(followed, last, count_max, found);
-                    false
-                });
+                search(
+                    recorder,
+                    followed,
+                    self.slice,
+                    found,
+                    |history, followed, found| {
+                        history.latest(followed, last, count_max, found);
+                        false
+                    },
+                );
                 found.drain(..found.len().saturating_sub(count_max));
             });
         }
@@ -98,9 +107,13 @@ impl<M: Mailboxes> Router<M> {
             return false;
         };
         self.with_followed(keys, after, |followed| {
-            let more = search(recorder, followed, found, |history, followed, found| {
-                history.rewind(followed, last, count, count_max, found)
-            });
+            let more = search(
+                recorder,
+                followed,
+                self.slice,
+                found,
+                |history, followed, found| history.rewind(followed, last, count, count_max, found),
+            );
             let are_many = found.len() > count_max;
             found.truncate(count_max);
             more || are_many
@@ -141,11 +154,11 @@ impl<M: Mailboxes> Router<M> {
                 loop {
                     scratch.keys.clear();
                     let graph = self.graph();
-                    graph.subscriptions(subscriber, from, SLICE, &mut scratch.keys);
+                    graph.subscriptions(subscriber, from, self.slice, &mut scratch.keys);
                     let others = scratch.keys.iter().map(|&key| (key, false));
                     followed.extend(others.map(|(key, is_own)| Followed { key, after, is_own }));
                     from = scratch.keys.last().copied();
-                    if scratch.keys.len() < SLICE {
+                    if scratch.keys.len() < self.slice {
                         break;
                     }
                 }
@@ -164,8 +177,8 @@ impl<M: Mailboxes> Router<M> {
                 followed.dedup_by_key(|followed| followed.key);
             }
             let found = search(followed);
-            followed.shrink_to(SLICE);
-            scratch.additions.shrink_to(SLICE);
+            followed.shrink_to(self.slice);
+            scratch.additions.shrink_to(self.slice);
             found
         })
     }
@@ -185,11 +198,12 @@ fn raise(subjects: &mut [Followed], additions: &[(Key, u64)]) {
 fn search(
     recorder: &Recorder,
     followed: &[Followed],
+    slice: usize,
     found: &mut Vec<Missed>,
     search: impl Fn(&History, Copied<Iter<'_, Followed>>, &mut Vec<Missed>) -> bool,
 ) -> bool {
     let mut more = false;
-    for (nth, slice) in followed.chunks(SLICE).enumerate() {
+    for (nth, slice) in followed.chunks(slice).enumerate() {
         let followed = slice.iter().copied();
         if nth == 0 {
             more |= recorder.read(|history| search(history, followed, found));

@@ -10,7 +10,7 @@ use graph::Key;
 use reactor::SlotKey;
 
 use crate::directory::{DeferredCounts, Directory, Lookups};
-use crate::event::Event;
+use crate::event::{Audience, Event};
 use crate::log::Keep;
 use crate::session::{SessionRef, WorkerId};
 use crate::tally::Tally;
@@ -93,15 +93,6 @@ impl Parcel {
         let deferred = self.deliveries.iter().map(|it| u64::from(it.deferred));
         self.recipients() as u64 + deferred.sum::<u64>()
     }
-}
-
-/// Numbers of ids that an event is for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Audience {
-    /// Ids: the subject's subscribers, and the subject itself.
-    pub subscribers: u64,
-    /// Those of the ids that have a session.
-    pub online: u64,
 }
 
 /// Working memory of a publisher for events that are numbered and posted together.
@@ -275,16 +266,6 @@ impl Batch {
                     },
                 ),
             }
-        }
-    }
-}
-
-impl Audience {
-    /// Makes the audience of an event that is for its subject alone.
-    pub(crate) const fn of_one(online: bool) -> Self {
-        Self {
-            subscribers: 1,
-            online: online as u64,
         }
     }
 }

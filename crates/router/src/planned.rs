@@ -2,6 +2,7 @@
 //!
 //! Owns the references to keys that a plan needs, and the publisher's entry in the planning period.
 
+use std::fmt;
 use std::marker::PhantomData;
 use std::mem;
 use std::sync::Arc;
@@ -12,20 +13,16 @@ use graph::{Id, Key};
 use history::Reach;
 
 use crate::directory::Online;
-use crate::event::Event;
-use crate::follow::PostError;
+use crate::event::{Audience, Event};
 use crate::log::{Keep, Note};
-use crate::plan::{Audience, Batch, Parcel};
+use crate::mailboxes::Mailboxes;
+use crate::plan::{Batch, Parcel};
 use crate::planning::Entered;
-use crate::recorder::{Recorder, Writer};
+use crate::recorder::{Posted, Recorder, Writer};
 use crate::route::Router;
-use crate::session::{Mailboxes, WorkerId};
+use crate::session::WorkerId;
 use crate::sync::MutexGuard;
 use crate::tally::{Counts, Tally};
-
-/// Number of subscribers read from the graph at a time, which bounds how long the graph's lock is
-/// held. Small in tests, so that a handful of subscribers needs several slices.
-pub(crate) const SLICE: usize = if cfg!(test) { 3 } else { 4096 };
 
 /// Events that are planned and not posted. If it is dropped, they are not published.
 ///
@@ -277,15 +274,6 @@ impl<'a, M: Mailboxes> Planned<'a, M> {
     }
 }
 
-/// Events whose parcels are posted.
-pub(crate) struct Posted<'a> {
-    /// Number of the first of them.
-    pub(crate) first: u64,
-    pub(crate) events: &'a [Event],
-    /// What the log stores beside them.
-    pub(crate) note: Option<Note<'a>>,
-}
-
 impl<M: Mailboxes> Router<M> {
     /// Puts a parcel into a worker's mailbox. The caller holds the sequencer's lock.
     fn post_parcel(&self, worker: WorkerId, parcel: Parcel) {
@@ -336,3 +324,31 @@ impl<M: Mailboxes> Drop for Planned<'_, M> {
         }
     }
 }
+
+/// Reason why events were not posted at the positions that a log gave them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PostError {
+    /// The router numbers its events itself.
+    Local,
+    /// The position, or a later one, was posted before.
+    Repeated {
+        /// Position of the first event.
+        first: u64,
+        /// Position of the latest event posted.
+        head: u64,
+    },
+}
+
+impl fmt::Display for PostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local => f.write_str("the router does not follow a log"),
+            Self::Repeated { first, head } => write!(
+                f,
+                "an event of the log has position {first}, but position {head} was posted before"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for PostError {}

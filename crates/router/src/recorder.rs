@@ -9,9 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use graph::{Graph, Key};
 use history::{Counts, Entry, History, Limits};
 
-use crate::event::ContentType;
-use crate::log::{Keep, Log, LogBatch, LogMetrics, Marks, Restored};
-use crate::planned::Posted;
+use crate::event::{ContentType, Event};
+use crate::log::{Keep, Log, LogBatch, LogMetrics, Marks, Note, Restored};
 use crate::sync::{RwLock, RwLockWriteGuard};
 use crate::tally::Tally;
 
@@ -23,6 +22,15 @@ pub struct Recorder {
     seconds: AtomicU32,
     /// Durable copy of the history, if there is one.
     log: Option<Arc<dyn Log>>,
+}
+
+/// Events whose parcels are posted.
+pub(crate) struct Posted<'a> {
+    /// Number of the first of them.
+    pub(crate) first: u64,
+    pub(crate) events: &'a [Event],
+    /// What the log stores beside them.
+    pub(crate) note: Option<Note<'a>>,
 }
 
 /// Metrics of a history.

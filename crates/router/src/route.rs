@@ -1,21 +1,22 @@
-//! Router: login, logout, publish, send.
+//! Router: login and logout, and what the parts of a publish need.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use graph::{Changed, Graph, GraphError, Id, Key};
-use history::{History, Limits, Reach};
+use history::{History, Limits};
 
 use crate::directory::{Directory, Move, Online};
-use crate::event::{Event, EventId};
-use crate::plan::{Audience, Batch};
-use crate::planned::{Planned, SLICE};
+use crate::event::EventId;
+use crate::mailboxes::Mailboxes;
 use crate::planning::Planning;
 use crate::recorder::Recorder;
-use crate::session::{Mailboxes, SessionRef};
+use crate::session::SessionRef;
 use crate::sync::Mutex;
 use crate::tally::Tally;
+
+/// Number of ids read from the graph at a time, which bounds how long the graph's lock is held.
+const SLICE: usize = 4096;
 
 /// Router of one server: knows which ids are online, and turns a publish into deliveries. Shared by
 /// all threads.
@@ -75,25 +76,13 @@ pub struct Router<M> {
     /// Stores posted events, if it is asked for.
     pub(crate) recorder: Option<Recorder>,
     /// Counts the publishers while there is a recorder.
-    planning: Planning,
+    pub(crate) planning: Planning,
     /// Whether the positions of events come from a log.
     pub(crate) follows_log: AtomicBool,
     /// Tally of events that have none together, as each has its own.
     pub(crate) unawaited: Arc<Tally>,
-}
-
-/// Result of publishing an event, before it is delivered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Accepted {
-    /// The event's sequence number.
-    pub sequence: u64,
-    /// The numbers of ids that the event is for.
-    pub audience: Audience,
-}
-
-thread_local! {
-    /// Batch for events that are published one at a time.
-    static ALONE: RefCell<Batch> = RefCell::default();
+    /// Number of ids read from the graph or the history at a time.
+    pub(crate) slice: usize,
 }
 
 impl<M: Mailboxes> Router<M> {
@@ -110,7 +99,15 @@ impl<M: Mailboxes> Router<M> {
             planning: Planning::default(),
             follows_log: AtomicBool::new(false),
             unawaited: Tally::new(),
+            slice: SLICE,
         }
+    }
+
+    /// Returns this router with small slices, so that a handful of ids needs several.
+    #[cfg(test)]
+    pub(crate) const fn with_slice(mut self, slice: usize) -> Self {
+        self.slice = slice;
+        self
     }
 
     /// Returns this router with a history of its events.
@@ -180,10 +177,10 @@ impl<M: Mailboxes> Router<M> {
         // If no id is online, the subscribers need not be read.
         while self.directory.online() != 0 {
             keys.clear();
-            self.graph.subscribers(subject, after, SLICE, keys);
+            self.graph.subscribers(subject, after, self.slice, keys);
             online += self.directory.each_online(keys, &mut found);
             after = keys.last().copied();
-            if keys.len() < SLICE {
+            if keys.len() < self.slice {
                 break;
             }
         }
@@ -291,55 +288,6 @@ impl<M: Mailboxes> Router<M> {
         sessions
     }
 
-    /// Publishes an event to all sessions of its subject and of the subject's subscribers.
-    pub fn publish(&self, event: Event, tally: &Arc<Tally>) -> Accepted {
-        self.deliver(event, Reach::Subscribers, true, tally)
-    }
-
-    /// Sends an event to the sessions of its subject only.
-    pub fn send(&self, event: Event, tally: &Arc<Tally>) -> Accepted {
-        self.deliver(event, Reach::Subject, true, tally)
-    }
-
-    /// Delivers an event to the sessions in its reach. The history stores it if `is_stored`.
-    pub fn deliver(
-        &self,
-        event: Event,
-        reach: Reach,
-        is_stored: bool,
-        tally: &Arc<Tally>,
-    ) -> Accepted {
-        self.deliver_noted(event, reach, is_stored, &[], tally)
-    }
-
-    /// Delivers an event like [`Self::deliver`]. The log, if there is one, stores `note` beside it.
-    pub fn deliver_noted(
-        &self,
-        event: Event,
-        reach: Reach,
-        is_stored: bool,
-        note: &[u8],
-        tally: &Arc<Tally>,
-    ) -> Accepted {
-        ALONE.with_borrow_mut(|batch| {
-            let mut audience = Audience::default();
-            let mut planned = self.plan(batch);
-            planned.add_for(event, reach, is_stored);
-            planned.attach(note);
-            let sequence = planned.post(tally, |its| audience = its);
-            // The memory of an event to a million sessions is not kept.
-            batch.sessions.shrink_to(SLICE);
-            Accepted { sequence, audience }
-        })
-    }
-
-    /// Begins to plan events that are posted together. `batch` is working memory, which a publisher
-    /// reuses.
-    pub fn plan<'a>(&'a self, batch: &'a mut Batch) -> Planned<'a, M> {
-        let recorder = self.recorder.as_ref();
-        Planned::new(self, batch, recorder.map(|_| self.planning.enter()))
-    }
-
     /// Returns the current planning period. All events that were planned before a session's login
     /// are in the history when the period is at least two higher than it was after the login.
     pub fn period(&self) -> u64 {
@@ -368,7 +316,7 @@ mod tests {
     use reactor::SlotKey;
 
     use super::*;
-    use crate::event::Payload;
+    use crate::event::{Event, Payload};
     use crate::plan::Parcel;
     use crate::session::WorkerId;
 
@@ -387,8 +335,10 @@ mod tests {
 
     #[test]
     fn every_subscriber_is_reached_however_many_slices_they_fill() {
-        for count in 0..=3 * SLICE as u32 + 1 {
-            let router = Router::new("e", Arc::new(Graph::memory()), Mailbox::default());
+        let slice = 3;
+        for count in 0..=3 * slice + 1 {
+            let graph = Arc::new(Graph::memory());
+            let router = Router::new("e", graph, Mailbox::default()).with_slice(slice as usize);
             let subject = Id::from(0);
             for index in 0..count {
                 let subscriber = Id::from(index + 1);

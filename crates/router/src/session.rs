@@ -1,11 +1,8 @@
-//! Names of workers and sessions, and the interface to the workers' mailboxes.
+//! Names of workers and sessions.
 
 use std::fmt;
-use std::time::Duration;
 
 use reactor::SlotKey;
-
-use crate::plan::Parcel;
 
 /// Most workers that one router can address: 1023. The directory packs a worker into ten bits and
 /// keeps the last value for itself.
@@ -55,23 +52,4 @@ impl fmt::Debug for SessionRef {
         let SlotKey { index, generation } = self.key();
         write!(f, "{}/{index}#{generation}", self.worker().0)
     }
-}
-
-/// Interface of the router to the workers' mailboxes.
-pub trait Mailboxes: Send + Sync {
-    /// Returns the time, by a clock that the workers can compare with theirs. Read once for each
-    /// plan. The default is for workers that measure no latencies.
-    fn now(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    /// Appends `parcel` to a worker's mailbox.
-    ///
-    /// # Errors
-    ///
-    /// Returns the parcel when the mailbox is full or closed. Its recipients are counted as shed.
-    fn post(&self, worker: WorkerId, parcel: Parcel) -> Result<(), Parcel>;
-
-    /// Wakes a worker if it sleeps, after something was posted to it.
-    fn ring(&self, worker: WorkerId);
 }

@@ -70,7 +70,6 @@ const NOT_YET_CHECKED: &[&str] = &[
     "crates/graph",
     "crates/machine",
     "crates/presence",
-    "crates/router",
     "crates/server",
     "crates/wire",
     "lab/bench",

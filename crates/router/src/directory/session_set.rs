@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering;
 
 use hashbrown::{HashMap, HashSet};
 
-use super::is_sparse;
 use crate::session::{SessionRef, WorkerId};
 use crate::sync::AtomicU64;
 
@@ -206,4 +205,9 @@ impl DeferredCounts {
         let counts = (0..).map(WorkerId).zip(self.0.drain(..));
         counts.filter(|&(_, count)| count > 0)
     }
+}
+
+/// Whether a table has so much room that making it smaller pays.
+pub(super) const fn is_sparse(len: usize, capacity: usize) -> bool {
+    4 * len < capacity
 }

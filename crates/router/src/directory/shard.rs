@@ -7,8 +7,7 @@ use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use reactor::SlotKey;
 
-use super::is_sparse;
-use super::session_set::{SessionSet, SessionSets};
+use super::session_set::{SessionSet, SessionSets, is_sparse};
 use crate::session::{SessionRef, WORKERS_MAX, WorkerId};
 
 /// Slots by which a block's session list grows, so that a full block wastes little.

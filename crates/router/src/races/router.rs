@@ -9,9 +9,10 @@ use scheduled::{JoinHandle, Mutex, block_on, check, spawn, yield_now};
 
 use super::SCHEDULES;
 use crate::event::{Event, Payload};
+use crate::mailboxes::Mailboxes;
 use crate::plan::{Batch, Parcel};
 use crate::route::Router;
-use crate::session::{Mailboxes, SessionRef, WorkerId};
+use crate::session::{SessionRef, WorkerId};
 use crate::tally::{Counts, Tally};
 
 const WORKERS: u16 = 2;
@@ -44,7 +45,7 @@ fn router() -> Arc<Router<Post>> {
         bytes: 1 << 20,
         age_seconds: None,
     };
-    let router = Router::new("e", Arc::new(Graph::memory()), Post::default());
+    let router = Router::new("e", Arc::new(Graph::memory()), Post::default()).with_slice(3);
     Arc::new(router.with_history(limits))
 }
 

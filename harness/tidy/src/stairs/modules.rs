@@ -352,6 +352,10 @@ impl<'a> Scanner<'_, 'a> {
     fn use_tree(&mut self, module: usize, prefix: &[&'a str], local: bool) {
         let line = self.tokens.get(self.at).map_or(0, |token| token.line);
         let mut segments = prefix.to_vec();
+        if segments.is_empty() && self.kind(0) == Some(Kind::PathSeparator) {
+            // A path from the root of all crates: no module has this name.
+            segments.push("::");
+        }
         while let Some(kind) = self.kind(0) {
             match kind {
                 Kind::Word("as") => break,

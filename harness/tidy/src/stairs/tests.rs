@@ -171,6 +171,7 @@ fn tests_comments_strings_and_visibility_do_not_count() {
         "pub struct B; #[cfg(any(test, feature = \"sim\"))] use crate::a::A;",
         "pub(in crate::a) struct B;",
         "mod sim; pub struct B;",
+        "mod a {} use ::a::A; pub struct B;",
     ] {
         let sim = ("b/sim", "use crate::a::A;");
         assert_eq!(
