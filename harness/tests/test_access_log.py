@@ -9,6 +9,7 @@ import stat
 
 import httpx
 
+from harness.http import PLAIN
 from harness.program import encke
 from harness.server import Server
 from harness.wait import PATIENCE, until
@@ -113,14 +114,14 @@ def test_clients_are_those_that_trusted_proxies_name(tmp_path):
 def test_a_moved_file_is_left_on_sighup_without_a_lost_line(tmp_path):
     log, moved = tmp_path / "access.log", tmp_path / "access.log.1"
     with served("--access-log", log) as server:
-        httpx.get(f"{server.public_url}/livez", trust_env=False)
+        httpx.get(f"{server.public_url}/livez", **PLAIN)
         logged(log)
         log.rename(moved)
-        httpx.get(f"{server.public_url}/readyz", trust_env=False)
+        httpx.get(f"{server.public_url}/readyz", **PLAIN)
         logged(moved, 2)
         os.kill(server.pid, signal.SIGHUP)
         until(log.exists, "it is opened again")
-        httpx.get(f"{server.public_url}/livez", trust_env=False)
+        httpx.get(f"{server.public_url}/livez", **PLAIN)
         assert logged(log)[0]["path"] == "/livez"
     assert [line["path"] for line in entries(moved)] == ["/livez", "/readyz"]
 
@@ -146,7 +147,7 @@ def test_a_file_that_cannot_be_opened_is_an_error_at_the_start(tmp_path):
 def test_a_full_disk_stops_nothing_and_is_counted():
     with served("--access-log", "/dev/full") as server:
         for _ in range(3):
-            assert httpx.get(f"{server.public_url}/livez", trust_env=False).status_code == 200
+            assert httpx.get(f"{server.public_url}/livez", **PLAIN).status_code == 200
         failed = 'encke_access_log_lines_total{outcome="failed"} 3'
         until(lambda: failed in server.api.get("/metrics").text, "it is counted")
         assert server.log.count("the access log cannot be written") == 1

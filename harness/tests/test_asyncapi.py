@@ -9,7 +9,7 @@ import pytest
 import websockets
 import websockets.sync.client
 
-from harness.http import Connection, Ndjson, Sse
+from harness.http import PLAIN, Connection, Ndjson, Sse
 from harness.node import TESTS
 from harness.wait import PATIENCE, until
 from test_identity_browser import secret_file, token  # noqa: F401
@@ -20,7 +20,7 @@ BINARY = "application/octet-stream"
 
 @pytest.fixture(scope="module")
 def document(server):
-    answer = httpx.get(f"{server.public_url}/asyncapi.json", timeout=PATIENCE, trust_env=False)
+    answer = httpx.get(f"{server.public_url}/asyncapi.json", timeout=PATIENCE, **PLAIN)
     assert answer.status_code == 200 and answer.headers["content-type"] == "application/json"
     return answer.json()
 

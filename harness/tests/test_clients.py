@@ -11,7 +11,7 @@ import httpx
 import httpx_sse
 import pytest
 
-from harness.http import Ndjson
+from harness.http import PLAIN, Ndjson
 from harness.node import EventSource
 from harness.wait import PATIENCE, PROMPT, until
 
@@ -87,7 +87,7 @@ def test_nasty_payloads_in_node(server, name):
 def test_nasty_payloads_in_python(server, name):
     rj = name()
     with (
-        httpx.Client(timeout=PATIENCE, trust_env=False) as client,
+        httpx.Client(timeout=PATIENCE, **PLAIN) as client,
         httpx_sse.connect_sse(client, "GET", f"{server.public_url}/events/{rj}") as source,
     ):
         events = source.iter_sse()
@@ -219,7 +219,7 @@ def test_python_comes_back_after_as_long_as_it_was_told(start, port):
             headers = {"Last-Event-ID": last} if last else {}
             try:
                 with (
-                    httpx.Client(timeout=PATIENCE, trust_env=False) as client,
+                    httpx.Client(timeout=PATIENCE, **PLAIN) as client,
                     httpx_sse.connect_sse(
                         client, "GET", f"{first.public_url}/events/rj", headers=headers
                     ) as source,

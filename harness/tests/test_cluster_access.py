@@ -10,7 +10,7 @@ import httpx
 import nats
 import pytest
 
-from harness.http import Sse
+from harness.http import PLAIN, Sse
 from harness.nats import Nats
 from harness.nkeys import Nkey, Operator
 from harness.program import encke
@@ -149,7 +149,7 @@ def test_clients_are_sent_elsewhere_when_the_engine_is_away_for_longer_than_node
     node = start(*of(engine), "--cluster-patience", "5s", "--retry", "1s")
 
     def ready():
-        return httpx.get(node.control_url + "/readyz", trust_env=False).status_code
+        return httpx.get(node.control_url + "/readyz", **PLAIN).status_code
 
     with Sse(node, "alice") as stream:
         node.publish("alice", "before")
@@ -198,7 +198,7 @@ def send(node, content):
     status = []
     url = f"{node.control_url}/v1/publish/rj"
     thread = threading.Thread(
-        target=lambda: status.append(httpx.post(url, content=content, timeout=60.0, trust_env=False).status_code)
+        target=lambda: status.append(httpx.post(url, content=content, timeout=60.0, **PLAIN).status_code)
     )
     thread.start()
 

@@ -8,7 +8,7 @@ import httpx
 import nats
 import pytest
 
-from harness.http import Sse
+from harness.http import PLAIN, Sse
 from harness.link import Links
 from harness.nats import Nats
 from harness.server import Server
@@ -29,7 +29,7 @@ class Node:
         self.server = Server(*flags, "--drain-timeout", "1s", "--retry", "1s", "--event-bytes", "64KiB", workers=1)
 
     def ready(self):
-        return httpx.get(self.server.control_url + "/readyz", trust_env=False).status_code == 200
+        return httpx.get(self.server.control_url + "/readyz", **PLAIN).status_code == 200
 
     def status(self):
         return self.server.api.get("/v1/cluster").json()
@@ -39,7 +39,7 @@ class Node:
 
     def publish(self, subject, data, timeout=30.0):
         url = f"{self.server.control_url}/v1/publish/{subject}"
-        return httpx.post(url, content=data, timeout=timeout, trust_env=False)
+        return httpx.post(url, content=data, timeout=timeout, **PLAIN)
 
     def publish_surely(self, subject, data):
         until(lambda: self.publish(subject, data).status_code == 200, f"{data} is published")

@@ -7,7 +7,7 @@ import re
 import httpx
 import pytest
 
-from harness.http import Sse, Stream
+from harness.http import PLAIN, Sse, Stream
 from harness.nats import Nats
 from harness.program import ROOT, Program, begin, encke
 from harness.server import Server
@@ -180,7 +180,7 @@ def test_only_an_administrator_drains_a_node_and_it_is_not_ready_meanwhile(share
 
     def drain(headers, name="n2"):
         path = f"{n1.control_url}/v1/cluster/nodes/{name}/drain"
-        return httpx.post(path, headers=headers, trust_env=False, timeout=60.0).status_code
+        return httpx.post(path, headers=headers, **PLAIN, timeout=60.0).status_code
 
     def bearer(secret):
         return {"Authorization": f"Bearer {secret}"}
@@ -243,7 +243,7 @@ class Ticketed(Sse):
 
 def status_of(node, path):
     """What a client is answered; a stream is left at once."""
-    with httpx.stream("GET", node.public_url + path, trust_env=False, timeout=5.0) as answer:
+    with httpx.stream("GET", node.public_url + path, **PLAIN, timeout=5.0) as answer:
         return answer.status_code
 
 

@@ -10,7 +10,7 @@ import time
 import httpx
 import pytest
 
-from harness.http import Sse
+from harness.http import PLAIN, Sse
 from harness.server import Server, quote
 from harness.wait import until
 
@@ -125,7 +125,7 @@ class TestAtWork:
             assert not page.visible("#token")
 
     def test_shows_refusals_by_reason(self, page, server):
-        httpx.get(server.public_url + "/nowhere", trust_env=False)
+        httpx.get(server.public_url + "/nowhere", **PLAIN)
         open_live(page, server)
         page.wait_text("#refusals", "request answered with an error")
 

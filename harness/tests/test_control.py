@@ -12,7 +12,7 @@ import httpx
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from harness.http import Connection, Ndjson, Sse
+from harness.http import PLAIN, Connection, Ndjson, Sse
 from harness.program import encke
 from harness.server import Server
 from harness.wait import PATIENCE, PROMPT, until
@@ -393,7 +393,7 @@ class TestListener:
         for connection in within:
             connection.close()
         until(lambda: server.stats()["control"]["connections"] == 1, "as before")
-        assert httpx.get(f"{server.control_url}/v1/stats", trust_env=False).status_code == 200
+        assert httpx.get(f"{server.control_url}/v1/stats", **PLAIN).status_code == 200
         until(lambda: server.descriptors() == before, "all descriptors back")
 
 
@@ -488,7 +488,7 @@ class TestRights:
     def ask(self, server, name, method, path, **options):
         headers = {"Authorization": f"Bearer {name}-0123456789abcdef"}
         url = server.control_url + path
-        return httpx.request(method, url, headers=headers, trust_env=False, **options)
+        return httpx.request(method, url, headers=headers, **PLAIN, **options)
 
     def test_each_token_does_what_it_may_and_no_more(self, start, tmp_path):
         path = tmp_path / "tokens.toml"

@@ -7,7 +7,7 @@ import time
 import httpx
 import pytest
 
-from harness.http import Connection
+from harness.http import PLAIN, Connection
 from harness.program import encke
 from harness.server import Server
 from harness.tls import Authority, check_renewal
@@ -118,7 +118,7 @@ def test_metrics_have_tls_as_well(begin, authority):
     answer = httpx.get(url, verify=authority.context(), trust_env=False)
     assert answer.status_code == 200 and "encke_connections" in answer.text
     with pytest.raises(httpx.RemoteProtocolError):
-        httpx.get(url.replace("https", "http"), trust_env=False)
+        httpx.get(url.replace("https", "http"), **PLAIN)
 
 
 def test_certificates_are_read_again_without_touching_connections(begin, authority, certificate):

@@ -6,7 +6,7 @@ import threading
 import httpx
 import pytest
 
-from harness.http import Ndjson, Sse
+from harness.http import PLAIN, Ndjson, Sse
 from harness.wait import PATIENCE, until
 
 
@@ -180,7 +180,7 @@ def test_order_per_subject_under_concurrent_publishers(start):
     failures = []
 
     def publish(publisher):
-        with httpx.Client(base_url=server.control_url, timeout=PATIENCE, trust_env=False) as api:
+        with httpx.Client(base_url=server.control_url, timeout=PATIENCE, **PLAIN) as api:
             for number in range(events):
                 subject = subjects[number % 2]
                 # Some wait for their receipts, some do not.

@@ -9,7 +9,7 @@ import sys
 import httpx
 import pytest
 
-from harness.http import Stream
+from harness.http import PLAIN, Stream
 from harness.node import NODE
 from harness.program import ROOT
 from harness.wait import PATIENCE, until
@@ -93,7 +93,7 @@ def control(server):
 @contextlib.contextmanager
 def logged_in(origin, user):
     """Another user, without a browser."""
-    with httpx.Client(base_url=origin, timeout=PATIENCE, trust_env=False) as client:
+    with httpx.Client(base_url=origin, timeout=PATIENCE, **PLAIN) as client:
         assert client.post("/login", json={"user": user}).is_success
         yield client
 

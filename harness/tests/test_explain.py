@@ -5,7 +5,7 @@ import subprocess
 
 import httpx
 
-from harness.http import Ndjson, Sse
+from harness.http import PLAIN, Ndjson, Sse
 from harness.program import BINARY, ROOT
 from harness.wait import until
 
@@ -150,7 +150,7 @@ def test_strangers_are_told_nothing(start, tmp_path):
         headers = {"Authorization": f"Bearer secret-of-{token}-0123456789"} if token else {}
         parameters = {"subject": subject, "subscriber": subscriber}
         url = server.control_url + "/v1/explain"
-        return httpx.get(url, params=parameters, headers=headers, trust_env=False).status_code
+        return httpx.get(url, params=parameters, headers=headers, **PLAIN).status_code
 
     assert [status(token) for token in (None, "nobody", "sessions", "graph", "chat", "all")] == [401, 401, 403, 403, 200, 200]
     assert status("chat", subject="news") == status("chat", subscriber="alice") == 403

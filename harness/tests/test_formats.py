@@ -8,7 +8,7 @@ import pytest
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from harness.http import Connection, Ndjson
+from harness.http import PLAIN, Connection, Ndjson
 from harness.node import EventSource
 from harness.wait import PATIENCE
 
@@ -80,7 +80,7 @@ def test_the_sdk_of_cloud_events_reads_messages(server, name, number):
         rj = str(7_000_000 + int(rj.rsplit("-")[-1]))
     url = f"{server.public_url}/events/{rj}?format=cloudevents"
     with (
-        httpx.Client(timeout=PATIENCE, trust_env=False) as client,
+        httpx.Client(timeout=PATIENCE, **PLAIN) as client,
         httpx_sse.connect_sse(client, "GET", url) as source,
     ):
         events = source.iter_sse()
@@ -110,7 +110,7 @@ def test_json_on_events_and_on_stream_are_the_same_object(server, name):
     url = f"{server.public_url}/events/{rj}?format=json"
     with (
         Ndjson(server, rj) as stream,
-        httpx.Client(timeout=PATIENCE, trust_env=False) as client,
+        httpx.Client(timeout=PATIENCE, **PLAIN) as client,
         httpx_sse.connect_sse(client, "GET", url) as source,
     ):
         events = source.iter_sse()

@@ -2,7 +2,7 @@
 
 import httpx
 
-from harness.http import Ndjson, Sse
+from harness.http import PLAIN, Ndjson, Sse
 
 
 def history(server, subject, **query):
@@ -113,7 +113,7 @@ def test_strangers_read_no_history(start, tmp_path):
     tokens.chmod(0o600)
     server = start("--control-tokens", str(tokens), token="reader-0123456789abcdef")
     base = server.api.base_url
-    with httpx.Client(base_url=base, trust_env=False) as stranger:
+    with httpx.Client(base_url=base, **PLAIN) as stranger:
         for path in ("/v1/cursor", "/v1/history/chat:1"):
             assert stranger.get(path).status_code == 401
         bearer = {"Authorization": "Bearer reader-0123456789abcdef"}

@@ -13,7 +13,7 @@ import httpx
 import jwt
 import pytest
 
-from harness.http import Connection, Sse, Stream
+from harness.http import PLAIN, Connection, Sse, Stream
 from harness.issuer import PUBLIC, Issuer, Key, serving, within_an_hour
 from harness.program import ENVIRONMENT, ROOT, installed
 from harness.tls import AUTHORITY, tls_endpoint
@@ -217,7 +217,7 @@ def test_recipe_ticket_from_a_backend(start, port, tmp_path):
         until(lambda: connects(process, number), "the backend listens")
 
         def ask(**headers):
-            return httpx.post(f"http://127.0.0.1:{number}/ticket", headers=headers, trust_env=False)
+            return httpx.post(f"http://127.0.0.1:{number}/ticket", headers=headers, **PLAIN)
 
         assert ask().status_code == 401
         ticket = ask(Cookie="session=a").json()["ticket"]

@@ -16,7 +16,7 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from harness.http import Sse
+from harness.http import PLAIN, Sse
 from harness.nats import Nats
 from harness.program import BINARY, ENVIRONMENT, ROOT, Program, begin, encke, installed
 from harness.receiver import new_secret, write_secrets
@@ -419,7 +419,7 @@ def test_promtool_finds_nothing_in_the_metrics_of_other_programs(tmp_path, port,
     more = ["--to", port().address] if program == "tcp" else []
     running = Program(program, "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", *more, cwd=tmp_path)
     try:
-        with httpx.Client(base_url="http://%s:%d" % running.control, trust_env=False) as client:
+        with httpx.Client(base_url="http://%s:%d" % running.control, **PLAIN) as client:
             check_metrics(client)
     finally:
         running.stop()
@@ -597,7 +597,7 @@ def test_a_pod_gets_longer_to_end_than_its_streams_and_is_probed_where_it_answer
 
 def test_load_balancers_may_ask_the_public_listener():
     with served("--drain-timeout", "5s") as server:
-        with httpx.Client(base_url=server.public_url, trust_env=False) as client:
+        with httpx.Client(base_url=server.public_url, **PLAIN) as client:
             for path in ("/livez", "/readyz"):
                 answer = client.get(path, headers={"Host": "lb.example.org"})
                 assert (answer.status_code, answer.text) == (200, "ok\n")
@@ -606,7 +606,7 @@ def test_load_balancers_may_ask_the_public_listener():
                 assert "server" not in answer.headers and "encke" not in str(answer.headers).lower()
         assert server.totals()["logins"] == 0
     with served("--health=false") as server:
-        assert httpx.get(f"{server.public_url}/livez", trust_env=False).status_code == 404
+        assert httpx.get(f"{server.public_url}/livez", **PLAIN).status_code == 404
 
 
 # Rotation of the access log

@@ -11,7 +11,7 @@ import httpx
 import jwt
 import pytest
 
-from harness.http import Sse
+from harness.http import PLAIN, Sse
 from harness.program import BINARY, ROOT
 from harness.server import Server, quote
 from harness.wait import until
@@ -114,11 +114,11 @@ def test_events_show_their_type_and_subject(page, server, name):
 
 
 def test_serves_the_client_that_it_uses(page, server, name):
-    client = httpx.get(server.public_url + "/encke.js", trust_env=False)
+    client = httpx.get(server.public_url + "/encke.js", **PLAIN)
     source = ROOT / "clients" / "js" / "encke.js"
     assert client.content == source.read_bytes()
     assert client.headers["Content-Type"] == "text/javascript; charset=utf-8"
-    assert httpx.head(server.public_url + "/encke.js", trust_env=False).status_code == 200
+    assert httpx.head(server.public_url + "/encke.js", **PLAIN).status_code == 200
 
 
 def test_subscribes_lists_and_unsubscribes(page, server, name):

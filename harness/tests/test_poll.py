@@ -8,7 +8,7 @@ import pytest
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from harness.http import Connection, elapsed
+from harness.http import PLAIN, Connection, elapsed
 from harness.wait import PATIENCE, until
 
 
@@ -23,7 +23,7 @@ def online(server, subject):
 
 
 def test_a_client_that_polls_on_one_connection_gets_everything_once_and_in_order(keeping):
-    with httpx.Client(base_url=keeping.public_url, timeout=PATIENCE, trust_env=False) as client:
+    with httpx.Client(base_url=keeping.public_url, timeout=PATIENCE, **PLAIN) as client:
         answer = client.get("/poll/rj?wait=0")
         assert (answer.status_code, answer.content) == (204, b"")
         cursor = answer.headers["Encke-Cursor"]

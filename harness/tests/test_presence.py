@@ -6,7 +6,7 @@ import subprocess
 import httpx
 import pytest
 
-from harness.http import Connection, Ndjson
+from harness.http import PLAIN, Connection, Ndjson
 from harness.nats import Nats
 from harness.node import Browser
 from harness.presence import Known
@@ -136,7 +136,7 @@ def test_a_websocket_gets_a_new_snapshot_when_it_follows_others(settled):
 def httpx_online(server, who):
     """Who is online of those that an id follows, by a poll."""
     url = f"{server.public_url}/poll/{who}?presence=1&wait=0"
-    answer = httpx.get(url, timeout=PATIENCE, trust_env=False)
+    answer = httpx.get(url, timeout=PATIENCE, **PLAIN)
     assert answer.status_code == 200, answer.text
     return [id for element in answer.json() for id in element["data"]["online"]]
 

@@ -7,7 +7,7 @@ import time
 import httpx
 import pytest
 
-from harness.http import Sse
+from harness.http import PLAIN, Sse
 from harness.program import encke
 from harness.receiver import Receiver, new_secret, write_secrets
 from harness.wait import PATIENCE, until
@@ -37,7 +37,7 @@ class Edges:
     """A reader of `GET /v1/presence`."""
 
     def __init__(self, server, cursor=None, token=None):
-        self.client = httpx.Client(base_url=server.control_url, timeout=PATIENCE, trust_env=False)
+        self.client = httpx.Client(base_url=server.control_url, timeout=PATIENCE, **PLAIN)
         params = {"cursor": cursor} if cursor else {}
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self.stack = contextlib.ExitStack()
@@ -197,7 +197,7 @@ def test_strangers_and_tokens_with_prefixes_see_what_they_may(present, name, tmp
     for method, path, body in asked:
         for bearer, status in (("", 401), ("wrong-0123456789abcdef", 401), ("secret-of-other-0123456789", 403)):
             fields = {"Authorization": f"Bearer {bearer}" if bearer else ""}
-            with httpx.Client(base_url=server.control_url, trust_env=False, timeout=PATIENCE) as client:
+            with httpx.Client(base_url=server.control_url, **PLAIN, timeout=PATIENCE) as client:
                 answer = client.request(method, path, json=body, headers=fields)
             assert answer.status_code == status, (method, path, bearer)
     some = "secret-of-some-0123456789"
@@ -206,7 +206,7 @@ def test_strangers_and_tokens_with_prefixes_see_what_they_may(present, name, tmp
         with Edges(server, token=some) as edges:
             assert edges.snapshot() == [mine]
         fields = {"Authorization": f"Bearer {some}"}
-        with httpx.Client(base_url=server.control_url, trust_env=False, headers=fields, timeout=PATIENCE) as client:
+        with httpx.Client(base_url=server.control_url, **PLAIN, headers=fields, timeout=PATIENCE) as client:
             assert client.post("/v1/online", json=[mine]).json() == {"online": [mine]}
             assert client.post("/v1/online", json=[mine, theirs]).status_code == 403
             assert client.put(f"/v1/presence/{theirs}", json={"hidden": True}).status_code == 403

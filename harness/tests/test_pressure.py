@@ -10,7 +10,7 @@ import time
 import httpx
 import pytest
 
-from harness.http import Closed, Connection, Ndjson, Sse, elapsed
+from harness.http import PLAIN, Closed, Connection, Ndjson, Sse, elapsed
 from harness.server import measure_cpu
 from harness.wait import PATIENCE, PROMPT, in_time, punctually, until
 
@@ -243,7 +243,7 @@ class TestNothingLeaks:
         failures = []
 
         def publish():
-            with httpx.Client(base_url=server.control_url, timeout=PATIENCE, trust_env=False) as api:
+            with httpx.Client(base_url=server.control_url, timeout=PATIENCE, **PLAIN) as api:
                 while not stop.is_set():
                     receipt = api.post("/v1/publish/star", content="x" * 1000).json()
                     told = receipt["written"] + receipt["queued"] + receipt["shed"]
@@ -372,7 +372,7 @@ class TestDescriptorsRunOut:
             connection.close()
         server.until_as(before)
         # The control listener, which has the same descriptors, is back as well.
-        answer = httpx.get(f"{server.control_url}/healthz", timeout=PATIENCE, trust_env=False)
+        answer = httpx.get(f"{server.control_url}/healthz", timeout=PATIENCE, **PLAIN)
         assert answer.status_code == 200
 
     def test_private_tables_count_for_each_worker(self, start):

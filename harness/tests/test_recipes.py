@@ -10,7 +10,7 @@ import subprocess
 import httpx
 import pytest
 
-from harness.http import Sse
+from harness.http import PLAIN, Sse
 from harness.program import BINARY, ENVIRONMENT, ROOT, encke
 from harness.server import Server
 from harness.wait import PATIENCE, until
@@ -177,7 +177,7 @@ def test_the_access_log_has_lines_like_those_of_the_guide(start, tmp_path):
     server = start("--config", config)
     with Sse(server, "alice"):
         pass
-    assert httpx.get(f"{server.public_url}/nothing", trust_env=False).status_code == 404
+    assert httpx.get(f"{server.public_url}/nothing", **PLAIN).status_code == 404
     lines = until(lambda: log.exists() and len(said := log.read_text().splitlines()) == 2 and said, "two lines")
     found = sorted((json.loads(line) for line in lines), key=lambda line: "method" in line)
     assert [set(line) for line in found] == [set(line) for line in examples]

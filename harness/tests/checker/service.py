@@ -9,6 +9,7 @@ import time
 
 import httpx
 
+from harness.http import PLAIN
 from harness.link import Links
 from harness.nats import NEWEST, Nats
 from harness.ports import Port
@@ -87,7 +88,7 @@ class Node:
     def is_ready(self):
         url = "http://%s:%d/readyz" % self.control
         try:
-            return httpx.get(url, timeout=5.0, trust_env=False).status_code == 200
+            return httpx.get(url, timeout=5.0, **PLAIN).status_code == 200
         except httpx.HTTPError:
             return False
 

@@ -7,6 +7,10 @@ import time
 
 from .wait import PATIENCE
 
+# For `httpx` where nothing is encrypted. It would read the authorities of this machine for each client, which takes longer
+# than the request.
+PLAIN = {"trust_env": False, "verify": False}
+
 
 class Closed(Exception):
     """The peer has ended its side, or broken the connection."""

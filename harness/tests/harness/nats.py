@@ -11,6 +11,7 @@ import tempfile
 
 import httpx
 
+from .http import PLAIN
 from .ports import Port
 from .wait import PATIENCE, until
 
@@ -143,7 +144,7 @@ class NatsServer:
         """An answer of the monitoring endpoint, as an object; `None` if there is none."""
         try:
             answer = httpx.get(
-                f"http://{self.ports['monitor'].address}/{path}", timeout=5.0, trust_env=False
+                f"http://{self.ports['monitor'].address}/{path}", timeout=5.0, **PLAIN
             )
         except httpx.HTTPError:
             return None

@@ -13,6 +13,7 @@ import sys
 
 import httpx
 
+from .http import PLAIN
 from .wait import PATIENCE, until
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -126,7 +127,7 @@ class Program:
 
     def ask(self, path, **options):
         """Asks the control listener."""
-        return httpx.get(self.control_url + path, timeout=PATIENCE, trust_env=False, **options)
+        return httpx.get(self.control_url + path, timeout=PATIENCE, **PLAIN, **options)
 
     def stats(self):
         answer = self.ask("/v1/stats")

@@ -39,7 +39,7 @@ class Server(Program):
             timeout=PATIENCE,
             limits=httpx.Limits(max_connections=1, keepalive_expiry=None),
             trust_env=False,
-            verify=control_tls or True,
+            verify=control_tls or False,
         )
         if "--cluster" in flags:
             # It has read the log to its end, and takes clients.
