@@ -171,7 +171,8 @@ def test_the_settings_of_the_container_are_valid_with_identity_or_without_one_on
 def test_the_access_log_has_lines_like_those_of_the_guide(start, tmp_path):
     text = section("Access log")
     (setting,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
-    examples = [json.loads(line) for line in re.search(r"```json\n(.*?)```", text, re.DOTALL)[1].splitlines()]
+    folded = re.search(r"```json\n(.*?)```", text, re.DOTALL)[1]
+    examples = [json.loads(line) for line in folded.replace("\n  ", "").splitlines()]
     log, config = tmp_path / "access.log", tmp_path / "encke.toml"
     config.write_text(replaced(setting, {"/var/log/encke/access.log": log}))
     server = start("--config", config)
