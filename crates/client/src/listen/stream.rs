@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::event::Decoder;
 use super::{Client, Ended, Notification, SILENCE_MAX, STOP_CHECK_INTERVAL, Start, Wait};
-use crate::decode::websocket;
+use crate::decode::{Transport, websocket};
 use crate::http::{Connection, Part, Response, Url};
 use crate::tls;
 use machine::failure::Failure;
