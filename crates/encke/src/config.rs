@@ -5,9 +5,11 @@
 
 mod node;
 mod cluster;
-mod keys;
 mod fields;
+mod key;
+mod keys;
 mod layers;
+mod reader;
 mod sources;
 mod changes;
 mod listeners;
@@ -40,6 +42,7 @@ use keys::Key;
 pub(crate) use layers::Layers;
 pub(crate) use listeners::Addresses;
 pub(crate) use print::print;
+use reader::{Reader, known};
 pub(crate) use sources::Sources;
 pub(crate) use tls::{Tls, now as unix_time};
 use values::{
@@ -161,12 +164,6 @@ pub(crate) fn resolve(layers: &Layers, problems: Vec<String>) -> Result<Config, 
     }
 }
 
-/// Parser of settings that collects problems.
-struct Reader<'a> {
-    layers: &'a Layers,
-    problems: Vec<String>,
-}
-
 impl Reader<'_> {
     fn config(&mut self) -> Config {
         let addresses = self.addresses();
@@ -246,55 +243,6 @@ impl Reader<'_> {
         settings
     }
 
-    /// Parses a setting that has a default.
-    fn get<T>(&mut self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> T {
-        let found = self.find(name, &parse);
-        found.unwrap_or_else(|| {
-            let default = known(name).default_text().expect("it has a default");
-            parse(&default).expect("a default is well-formed")
-        })
-    }
-
-    /// Parses a setting that may be absent. An invalid value is noted and counts as absent.
-    fn find<T>(&mut self, name: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
-        let key = known(name);
-        let (source, texts) = self.layers.get(key)?;
-        let text = texts.last()?;
-        match parse(text) {
-            Ok(value) => Some(value),
-            Err(needed) => {
-                let name = source.name_of(key);
-                let shown = if key.secret {
-                    "not valid"
-                } else {
-                    &format!("`{text}`")
-                };
-                self.problems.push(format!("{name} is {shown}: {needed}"));
-                None
-            }
-        }
-    }
-
-    /// Parses the values of a list. Invalid ones are noted and left out.
-    fn list<T>(&mut self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> Vec<T> {
-        let key = known(name);
-        let Some((source, texts)) = self.layers.get(key) else {
-            let default = key.default_text();
-            let default = default.map(|text| parse(&text).expect("a default is well-formed"));
-            return Vec::from_iter(default);
-        };
-        let mut values = Vec::new();
-        for text in texts {
-            match parse(text) {
-                Ok(value) => values.push(value),
-                Err(needed) => self
-                    .problems
-                    .push(format!("{} has `{text}`: {needed}", source.name_of(key))),
-            }
-        }
-        values
-    }
-
     /// Returns the tokens of `control-token` and of `control-tokens`.
     fn tokens(&mut self) -> Tokens {
         let single = self.single_token().unwrap_or_default();
@@ -344,10 +292,6 @@ impl Reader<'_> {
         let memory = self.get("memory", switch);
         (named_later || !memory).then_some(path)
     }
-}
-
-fn known(name: &str) -> &'static Key {
-    Key::find(name).expect("only names from the table are asked for")
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ use tls::TicketKeys;
 use crate::arguments::ServeArguments;
 use crate::config::{self, Config, Sources};
 use access_log::AccessLogWriter;
-use announce::Running;
+use announce::{Running, tell_manager};
 use history::History;
 use inherited::Inherited;
 use key_sets::KeySets;
@@ -325,11 +325,4 @@ fn demo_secret() -> Result<DemoSecret, Failure> {
         ));
     }
     Ok(DemoSecret::new(u128::from_ne_bytes(random)))
-}
-
-/// Notifies systemd, if it started this process.
-fn tell_manager(states: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!("the service manager could not be notified of {states:?}: {error}");
-    }
 }

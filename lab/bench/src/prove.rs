@@ -3,9 +3,11 @@
 //!
 //! `preparation` sets up the machine, `engine` and `service` run the servers, `clients` runs the
 //! users in their own process, `recorder` records the servers, and `restart` and `cluster` kill
-//! servers during the run. `proof` is the result, `history` has earlier results, and `page` is the
+//! servers during the run. `options` is what
+//! is asked for, `proof` is the result, `history` has earlier results, and `page` is the
 //! report. This file runs the steps in order.
 
+mod options;
 mod preparation;
 mod engine;
 mod service;
@@ -17,7 +19,6 @@ pub mod proof;
 pub mod history;
 pub mod page;
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -31,10 +32,11 @@ use machine::interrupt::Interrupt;
 
 use clients::Clients;
 use cluster::Outage;
+pub use options::{Options, Progress};
 use preparation::PreparedMachine;
 use proof::{DriveResult, Graph, OpeningResult, Proof};
 use recorder::Recorder;
-use restart::{Directory, add_cpu_times};
+use restart::{Directory, RestartResult, add_cpu_times};
 use service::{Service, node_name};
 
 use crate::processes::Seen;
@@ -48,50 +50,17 @@ const CHECK_EVERY: Duration = Duration::from_millis(500);
 /// The same while users connect, which may take only a second.
 const CHECK_OPENING_EVERY: Duration = Duration::from_millis(50);
 
-/// The same while nodes are killed, for finer plots.
+/// The same while a server is killed, for finer plots.
 const CHECK_OUTAGE_EVERY: Duration = Duration::from_millis(200);
 
 /// Time limit for users to connect. A million took half a minute on two cores.
 const OPEN_MAX: Duration = Duration::from_secs(600);
 
+/// Time limit for users to reconnect after a restart.
+const RETURN_MAX: Duration = Duration::from_secs(600);
+
 /// Time limit for the last deliveries after all events are published.
 const LAST_DELIVERIES_MAX: Duration = Duration::from_secs(60);
-
-/// Options of the experiment.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Program of server and users: this one.
-    pub program: PathBuf,
-    /// Users, each with one stream.
-    pub connections: u32,
-    /// Events a second.
-    pub rate: f64,
-    /// Time for which events are published.
-    pub duration: Duration,
-    /// Friends that each new user of a generated graph makes. `None`: no graph, each event is for
-    /// one user.
-    pub degree: Option<u32>,
-    /// Seed of the graph and the subjects.
-    pub seed: u64,
-    /// Whether the server is killed and restarted while events are published.
-    pub restart: bool,
-    /// Number of nodes of a cluster, of which one is killed together with a server of the engine.
-    /// `None`: one server without a cluster.
-    pub nodes: Option<u16>,
-    /// Workers of the server. `None`: as many as CPUs, or as the descriptor limit requires.
-    pub workers: Option<u64>,
-}
-
-/// Progress of the experiment.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Progress {
-    /// A message.
-    Said(String),
-    /// Users connected, and the number of all users.
-    Opening(u64, u64),
-    /// Time for which events have been published, and the total time.
-    Driving(Duration, Duration),
-}
 
 /// Runs the experiment. After an interrupt, returns the result so far.
 ///
@@ -331,6 +300,40 @@ impl Experiment<'_> {
         }
         tell(Progress::Said(driven.sentence()));
         Ok((clients, driven))
+    }
+
+    /// Kills the server, starts it again, and waits until all users have reconnected.
+    fn restart(
+        &mut self,
+        clients: &mut Clients,
+        tell: &mut dyn FnMut(Progress),
+    ) -> Outcome<RestartResult> {
+        let all = u64::from(self.options.connections);
+        let mut streams = vec![(self.watching.elapsed(), clients.seen()?.active)];
+        let killed = Instant::now();
+        tell(Progress::Said("the server is killed".to_owned()));
+        self.service.nodes[0].restart()?;
+        let server_seconds = killed.elapsed().as_secs_f64();
+        let back = loop {
+            let active = clients.seen()?.active;
+            streams.push((self.watching.elapsed(), active));
+            tell(Progress::Opening(active, all));
+            // Users still count as connected until they notice that their server is gone.
+            let is_over = active == all && clients.seen()?.recovery.returns >= all;
+            if is_over || self.interrupt.asked() || killed.elapsed() > RETURN_MAX {
+                break active;
+            }
+            thread::sleep(CHECK_OUTAGE_EVERY);
+        };
+        let result = RestartResult {
+            server_seconds,
+            back_seconds: killed.elapsed().as_secs_f64(),
+            back,
+            streams,
+            ..RestartResult::default()
+        };
+        tell(Progress::Said(result.sentence()));
+        Ok(result)
     }
 
     /// Waits for the last deliveries.

@@ -25,9 +25,6 @@ use peer::Peers;
 
 pub use peer::Kind;
 
-/// Pause before a reading, so that work under way can finish.
-const SETTLE: Duration = Duration::from_secs(2);
-
 /// Clients that connect at a time: enough to keep one worker busy, and few enough that most clients
 /// that resume a session have a ticket.
 const WINDOW: u32 = 64;

@@ -5,7 +5,7 @@ use std::fmt;
 use cli::units::{self, human_size};
 use machine::doctor::readings::MemoryLimit;
 
-use super::Reader;
+use super::reader::Reader;
 
 /// Default bound as a share of the memory. The rest is for sessions, the history, the graph and
 /// other programs.

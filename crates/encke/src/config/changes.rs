@@ -7,7 +7,8 @@ use std::fmt;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::keys::{Effect, Key, Shape};
+use super::fields::Shape;
+use super::keys::{Effect, Key};
 use super::layers::Layers;
 
 /// Digests of the files that settings name, by the names of the settings, to notice changed files.

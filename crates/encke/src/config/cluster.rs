@@ -14,7 +14,7 @@ use cli::secret::read_private_text;
 use cli::units;
 use cli::values::TIME_MAX;
 
-use super::Reader;
+use super::reader::Reader;
 use super::values::{count, nonempty};
 
 /// File with the host name of the machine (Linux, proc(5)).

@@ -6,7 +6,24 @@ use std::sync::Arc;
 
 use server::{LiveSettings, Settings};
 
-use super::keys::Shape;
+/// Type of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// On or off.
+    Switch,
+    /// A whole number.
+    Number,
+    /// Any text. The string is its placeholder in the help.
+    Text(&'static str),
+    /// A path. A relative one is relative to the working directory of the server.
+    Path,
+    /// The path of a file that is read with the configuration.
+    File,
+    /// Paths of files that are read with the configuration.
+    Files,
+    /// Several texts. A repeated flag adds one. In the environment they are separated by commas.
+    List(&'static str),
+}
 
 /// How the values of a type are written.
 pub(super) struct Unit<T> {

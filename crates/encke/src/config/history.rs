@@ -7,7 +7,7 @@ use cli::units::{self, human_size};
 use eventlog::SyncPolicy;
 use history::Limits;
 
-use super::Reader;
+use super::reader::Reader;
 
 /// The smallest history. With less, its bookkeeping would be a large share of its memory.
 const BYTES_MIN: usize = 1 << 20;

@@ -7,7 +7,7 @@ use auth::{KeyError, KeySet, Network, Policy, PolicySettings};
 use cli::files::{read_private, read_public};
 use control::{JWKS_URLS_MAX, JwksUrl};
 
-use super::Reader;
+use super::reader::{Reader, known};
 use super::values::{nonempty, switch, token};
 
 /// Settings of tokens that have no effect without keys.
@@ -99,7 +99,7 @@ impl Reader<'_> {
             let is_set = match name {
                 "jwt-query" => settings.query,
                 "client-publish" => self.get(name, switch),
-                _ => self.layers.get(super::known(name)).is_some(),
+                _ => self.layers.get(known(name)).is_some(),
             };
             if is_set {
                 self.problems.push(format!(

@@ -1,117 +1,11 @@
-//! The table of all settings of `encke serve`: name, default, help, and whether a reload applies it.
-//!
-//! Flags, environment variables, keys of the file and the printed configuration are derived from
-//! this table. A setting that is a field of the data path has its parser and its field there too.
-//! The meaning of the others belongs to [`Config`](super::Config).
+//! All settings of `encke serve`, by their names and as flags.
 
 mod table;
 
-use clap::{Arg, ArgAction, Command};
-use server::{LiveSettings, Settings};
+use clap::Command;
 
-use super::fields::{AnyField, Field};
-
+pub(crate) use super::key::{Effect, Key, Otherwise};
 pub(crate) use table::GROUPS;
-
-/// Type of a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shape {
-    /// On or off.
-    Switch,
-    /// A whole number.
-    Number,
-    /// Any text. The string is its placeholder in the help.
-    Text(&'static str),
-    /// A path. A relative one is relative to the working directory of the server.
-    Path,
-    /// The path of a file that is read with the configuration.
-    File,
-    /// Paths of files that are read with the configuration.
-    Files,
-    /// Several texts. A repeated flag adds one. In the environment they are separated by commas.
-    List(&'static str),
-}
-
-/// Default of a setting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Otherwise {
-    /// This text, as if it were configured.
-    Is(&'static str),
-    /// That of the field of the data path.
-    OfField,
-    /// A value that depends on the machine. The string describes it.
-    Found(&'static str),
-    /// No value. The string describes the effect.
-    Unset(&'static str),
-}
-
-/// How a change of a setting takes effect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// After a reload, which closes no stream.
-    Reload,
-    /// After a restart.
-    Restart,
-}
-
-/// One setting.
-pub(crate) struct Key {
-    /// Name in the file and, after `--`, on the command line.
-    pub(crate) name: &'static str,
-    pub(crate) shape: Shape,
-    pub(crate) default: Otherwise,
-    pub(crate) effect: Effect,
-    /// Whether its value must not be printed.
-    pub(crate) secret: bool,
-    /// Field of the data path that it sets, if it is one.
-    pub(super) field: Option<&'static dyn AnyField>,
-    help: &'static str,
-}
-
-/// Returns a setting that needs a restart.
-const fn key(name: &'static str, shape: Shape, default: Otherwise, help: &'static str) -> Key {
-    Key {
-        name,
-        shape,
-        default,
-        effect: Effect::Restart,
-        secret: false,
-        field: None,
-        help,
-    }
-}
-
-/// Returns a setting that a reload changes.
-const fn live(name: &'static str, shape: Shape, default: Otherwise, help: &'static str) -> Key {
-    Key {
-        effect: Effect::Reload,
-        ..key(name, shape, default, help)
-    }
-}
-
-/// Returns a setting that is a field of the data path, and needs a restart.
-const fn start_field<T>(
-    name: &'static str,
-    field: &'static Field<Settings, T>,
-    help: &'static str,
-) -> Key {
-    Key {
-        field: Some(field),
-        ..key(name, field.0.shape, Otherwise::OfField, help)
-    }
-}
-
-/// Returns a setting that is a field of the data path, and that a reload changes.
-const fn live_field<T>(
-    name: &'static str,
-    field: &'static Field<LiveSettings, T>,
-    help: &'static str,
-) -> Key {
-    Key {
-        field: Some(field),
-        ..live(name, field.0.shape, Otherwise::OfField, help)
-    }
-}
 
 /// Settings that `encke cluster import` has as flags, in addition to those of the cluster.
 const IMPORT: [&str; 1] = ["data"];
@@ -152,47 +46,6 @@ impl Key {
     /// Returns the setting with this name.
     pub(crate) fn find(name: &str) -> Option<&'static Self> {
         Self::all().find(|key| key.name == name)
-    }
-
-    /// Returns the name of its environment variable.
-    pub(crate) fn variable(&self) -> String {
-        format!("ENCKE_{}", self.name.replace('-', "_").to_ascii_uppercase())
-    }
-
-    /// Returns the default as it would be configured; `None` if it has no such text.
-    pub(crate) fn default_text(&self) -> Option<String> {
-        match self.default {
-            Otherwise::Is(text) => Some(text.to_owned()),
-            Otherwise::OfField => self.field.map(AnyField::default),
-            Otherwise::Found(_) | Otherwise::Unset(_) => None,
-        }
-    }
-
-    /// Returns its flag.
-    fn argument(&self) -> Arg {
-        let default = match (self.default, self.default_text()) {
-            (Otherwise::Found(what), _) => Some(what.to_owned()),
-            (_, text) => text.filter(|_| self.shape != Shape::Switch),
-        };
-        let default = default.map_or_else(String::new, |text| format!(" [default: {text}]"));
-        let argument = Arg::new(self.name)
-            .long(self.name)
-            .help(format!("{}{default}", self.help));
-        // If a flag is repeated, the last one counts, so that scripts can append flags.
-        let single = argument.clone().overrides_with(self.name);
-        match self.shape {
-            // `--private-fds=false` overrides the file.
-            Shape::Switch => single
-                .value_name("BOOL")
-                .num_args(0..=1)
-                .require_equals(true)
-                .default_missing_value("true"),
-            Shape::Number => single.value_name("N"),
-            Shape::Text(name) => single.value_name(name),
-            Shape::Path | Shape::File => single.value_name("FILE"),
-            Shape::Files => argument.value_name("FILE").action(ArgAction::Append),
-            Shape::List(name) => argument.value_name(name).action(ArgAction::Append),
-        }
     }
 }
 

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use clap::ArgMatches;
 use toml::Value;
 
-use super::keys::{Effect, Key, Shape, nearest};
+use super::fields::Shape;
+use super::keys::{Effect, Key, nearest};
 
 /// Prefix of Encke's environment variables.
 const PREFIX: &str = "ENCKE_";

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 
 use cli::values::{address, check_control};
 
-use super::{Config, Reader};
+use super::Config;
+use super::reader::Reader;
 
 /// Addresses of the listeners.
 #[derive(Debug, Clone, PartialEq, Eq)]

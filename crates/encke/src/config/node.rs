@@ -11,7 +11,7 @@ use std::time::Duration;
 use cli::values::address;
 use erlang::{Cookie, LoginCheck, NodeName, Settings, epmd};
 
-use super::Reader;
+use super::reader::Reader;
 use super::values::{port, switch, tick_time, time};
 
 impl Reader<'_> {

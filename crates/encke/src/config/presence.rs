@@ -6,7 +6,7 @@ use cli::units;
 use presence::DELAY_MAX;
 use server::PresenceSettings;
 
-use super::Reader;
+use super::reader::Reader;
 use super::values::switch;
 
 /// Least delay, because presence is computed ten times a second.

@@ -5,7 +5,8 @@ use std::fmt::Write;
 use toml::Value;
 
 use super::Config;
-use super::keys::{GROUPS, Key, Otherwise, Shape};
+use super::fields::Shape;
+use super::keys::{GROUPS, Key, Otherwise};
 use super::layers::{Layers, Source};
 
 /// Returns every setting with its source, in groups. Settings without a value, and secrets, are in

@@ -6,8 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ::tls::{Certificate, Options, PemFile, ServerConfig, TicketKeys, UnixTime};
 use cli::files::{read_private, read_public};
 
+use super::reader::{Reader, known};
 use super::values::switch;
-use super::{Reader, known};
 
 /// Certificates of TLS listeners, at least one.
 #[derive(Debug)]

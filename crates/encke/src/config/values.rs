@@ -12,8 +12,7 @@ use router::WORKERS_MAX;
 use server::{HostPattern, SlowPolicy};
 use tracing_subscriber::filter::LevelFilter;
 
-use super::fields::Unit;
-use super::keys::Shape;
+use super::fields::{Shape, Unit};
 
 pub(super) const SWITCH: Unit<bool> = Unit {
     shape: Shape::Switch,

@@ -6,8 +6,8 @@ use ::webhook::{Authorities, EventTypes, Secret, Settings, WebhookUrl};
 use cli::files::read_public;
 use cli::secret::read_private_text;
 
+use super::reader::{Reader, known};
 use super::values::timeout;
-use super::{Reader, known};
 
 /// Settings of files that have no effect without a webhook.
 const NEEDING_URL: [&str; 2] = ["webhook-secret-file", "webhook-ca"];

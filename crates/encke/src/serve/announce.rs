@@ -1,4 +1,4 @@
-//! Output for operators and scripts when the server is ready, and at its end.
+//! Output for operators, scripts and systemd when the server is ready, and at its end.
 
 use std::net::SocketAddr;
 use std::process;
@@ -7,6 +7,7 @@ use cli::failure::Failure;
 use cli::output;
 use cli::ports_file;
 use cli::values::LogFormat;
+use sd_notify::NotifyState;
 use serde::Serialize;
 
 use super::room::Room;
@@ -129,4 +130,11 @@ fn join(addresses: &[SocketAddr]) -> String {
 /// Logs the end of the server.
 pub(super) fn ended() {
     tracing::info!("ended");
+}
+
+/// Notifies systemd, if it started this process.
+pub(super) fn tell_manager(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::warn!("the service manager could not be notified of {states:?}: {error}");
+    }
 }

@@ -15,6 +15,7 @@ use replication::{Append, NodeCounters};
 use sd_notify::NotifyState;
 use server::{Handle, Metric};
 
+use super::announce::tell_manager;
 use super::ticker::Ticker;
 use crate::config::Config;
 
@@ -80,7 +81,7 @@ impl Host for ServerOfNode {
             "an operator drains this node: shutting down within {drain_timeout:?}; clients are \
              told to reconnect"
         );
-        super::tell_manager(&[NotifyState::Stopping]);
+        tell_manager(&[NotifyState::Stopping]);
         self.server.drain();
     }
 }

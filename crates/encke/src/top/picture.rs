@@ -3,6 +3,8 @@
 //!
 //! Every line fits a terminal of 80 columns.
 
+/// Texts of cells.
+mod cells;
 /// The program, and the rates of all workers together.
 mod head;
 /// The nodes of a cluster.
@@ -11,9 +13,9 @@ mod nodes;
 mod below;
 
 use client::top::view::{Rates, Row, View};
-use serde_json::Value;
 
 use below::below;
+use cells::{at, share, short};
 use head::head;
 use nodes::nodes;
 
@@ -231,26 +233,6 @@ fn brief(range: &str) -> String {
     }
 }
 
-/// Returns an id or another value without the quotes of JSON. Control characters, which ids may
-/// contain, are escaped for the terminal.
-fn text(value: &Value) -> String {
-    match value {
-        Value::Null => "-".to_owned(),
-        Value::String(text) => text
-            .chars()
-            .map(|character| match character.is_control() {
-                true => character.escape_default().to_string(),
-                false => character.to_string(),
-            })
-            .collect(),
-        other => other.to_string(),
-    }
-}
-
-fn at(rates: &Rates, label: &str) -> f64 {
-    rates.get(label).copied().unwrap_or(0.0)
-}
-
 fn stage(row: &Row, stage: &str) -> Option<String> {
     row.stages.get(stage).copied().map(share)
 }
@@ -259,68 +241,9 @@ fn call(row: &Row, kind: &str) -> Option<String> {
     row.system_calls_per_second.get(kind).copied().map(short)
 }
 
-/// Returns a share of the time: `0.4%`, `37%`.
-fn share(share: f64) -> String {
-    let percent = 100.0 * share;
-    match percent {
-        ..0.05 => "0%".to_owned(),
-        ..9.95 => format!("{percent:.1}%"),
-        _ => format!("{percent:.0}%"),
-    }
-}
-
-/// Returns a number in six characters at most: `0.3`, `9999`, `12.3k`, `4.56M`.
-fn short(number: f64) -> String {
-    const UNITS: [(f64, &str); 3] = [(1e9, "G"), (1e6, "M"), (1e3, "k")];
-    if number == 0.0 {
-        return "0".to_owned();
-    }
-    if number < 9.95 && number.fract() != 0.0 {
-        return format!("{number:.1}");
-    }
-    if number < 9_999.5 {
-        return format!("{number:.0}");
-    }
-    // Rounding must not give a thousand of a unit, such as `1000k`.
-    let (factor, unit) = UNITS
-        .into_iter()
-        .find(|(factor, _)| number >= 0.9995 * factor)
-        .unwrap_or((1.0, ""));
-    let scaled = number / factor;
-    match scaled {
-        ..9.995 => format!("{scaled:.2}{unit}"),
-        ..99.95 => format!("{scaled:.1}{unit}"),
-        _ => format!("{scaled:.0}{unit}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_short() {
-        for (number, text) in [
-            (0.0, "0"),
-            (0.25, "0.2"),
-            (3.0, "3"),
-            (9.94, "9.9"),
-            (9.96, "10"),
-            (9_999.0, "9999"),
-            (9_999.6, "10.0k"),
-            (12_345.0, "12.3k"),
-            (999_400.0, "999k"),
-            (999_900.0, "1.00M"),
-            (4_560_000.0, "4.56M"),
-            (12e9, "12.0G"),
-        ] {
-            assert_eq!(short(number), text);
-        }
-        assert_eq!(share(0.004), "0.4%");
-        assert_eq!(share(0.0), "0%");
-        assert_eq!(share(0.0996), "10%");
-        assert_eq!(share(1.0), "100%");
-    }
 
     #[test]
     fn ranges_are_in_the_order_of_their_numbers() {
@@ -328,12 +251,5 @@ mod tests {
         let polls = labels.map(|label| (label.to_owned(), 1.0)).into();
         assert_eq!(ranges(&polls), ["0", "1", "2-3", "4-7", "16-31", "256"]);
         assert_eq!(["64-127", "128-255"].map(brief), ["64-127", "128-"]);
-    }
-
-    #[test]
-    fn an_id_cannot_move_the_cursor() {
-        assert_eq!(text(&Value::from("a\x1b[2Jb")), "a\\u{1b}[2Jb");
-        assert_eq!(text(&Value::from("märz")), "märz");
-        assert_eq!(text(&Value::from(7)), "7");
     }
 }

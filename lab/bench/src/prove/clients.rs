@@ -7,7 +7,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use super::Options;
+use super::options::Options;
 use crate::child::Helper;
 use crate::processes::Seen;
 use client::decode::Transport;

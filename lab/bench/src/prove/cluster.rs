@@ -12,9 +12,9 @@ use recorder::measure::CpuTime;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::options::{Options, Progress};
 use super::proof::DriveResult;
 use super::service::{STREAM, Service, node_name};
-use super::{Options, Progress};
 use crate::child::Server;
 use crate::processes::Seen;
 

@@ -1,19 +1,21 @@
 //! Report as one self-contained HTML page, for screen or paper, light or dark.
 
+mod parts;
 mod restart;
 mod cluster;
 mod latency;
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use machine::failure::Outcome;
 use machine::humanize::count;
 use recorder::plot::panels::PanelKind;
 use recorder::plot::recording::Recording;
-use recorder::plot::{Axis, Figure, Line, Panel, Unit, panels, render};
+use recorder::plot::{Unit, panels};
 
 use super::history::HISTORY;
 use super::proof::{DriveResult, OpeningResult, Proof};
+use parts::{append_chart, panel, push, rates};
 
 /// Style sheet. The page's colours follow the reader's preference and replace the charts' text and
 /// grid colours; the charts' lines keep theirs.
@@ -253,35 +255,6 @@ fn over_time(proof: &Proof, page: &mut String) -> Outcome<()> {
     append_chart(&figure, page)
 }
 
-/// Returns the rate at which a count grows, over time.
-fn rates(counts: &[(f64, u64)]) -> Vec<(f64, f64)> {
-    let pairs = counts.windows(2);
-    let rates = pairs.filter_map(|pair| {
-        let ((before, less), (now, more)) = (pair[0], pair[1]);
-        (now > before).then(|| (now, more.saturating_sub(less) as f64 / (now - before)))
-    });
-    rates.collect()
-}
-
-fn panel(title: &str, unit: Unit, points: Vec<(f64, f64)>) -> Panel {
-    Panel {
-        left: Axis {
-            title: title.to_owned(),
-            unit,
-            lines: vec![Line::whole("server", points)],
-        },
-        right: None,
-    }
-}
-
-fn append_chart(figure: &Figure, page: &mut String) -> Outcome<()> {
-    let svg = render::svg(figure)?;
-    // An XML declaration is not allowed within a page.
-    let svg = svg.find("<svg").map_or(&svg[..], |start| &svg[start..]);
-    push(page, format_args!("<figure>\n{svg}</figure>\n"));
-    Ok(())
-}
-
 fn details(proof: &Proof, page: &mut String) {
     page.push_str("<h2>Details</h2>\n<table class=\"details\">\n<tbody>\n");
     let mut row = |name: &str, value: &dyn fmt::Display| {
@@ -356,10 +329,6 @@ fn details(proof: &Proof, page: &mut String) {
         row("Advice", remark);
     }
     page.push_str("</tbody>\n</table>\n");
-}
-
-fn push(page: &mut String, arguments: fmt::Arguments<'_>) {
-    page.write_fmt(arguments).expect("a string takes any text");
 }
 
 /// Escapes text for HTML.

@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use super::{Options, Progress};
+use super::options::{Options, Progress};
 use crate::body::Lines;
 use crate::child;
 use machine::doctor::apply::{self, Change};

@@ -3,8 +3,6 @@
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use load::flood::owed::Judgement;
 use load::flood::recovery::{Recovery, Resets};
@@ -13,18 +11,10 @@ use machine::failure::{Context, Outcome};
 use recorder::measure::CpuTime;
 use serde::Serialize;
 
-use super::clients::Clients;
-use super::{Experiment, Progress};
 use crate::processes::Seen;
 
-/// Interval at which the reconnected users are counted.
-const CHECK_EVERY: Duration = Duration::from_millis(200);
-
-/// Time limit for users to reconnect.
-const BACK_MOST: Duration = Duration::from_secs(600);
-
 /// Result of a restart.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct RestartResult {
     /// Seconds from the kill until the new server was healthy.
     pub server_seconds: f64,
@@ -74,45 +64,6 @@ impl RestartResult {
              {:.1} s",
             self.server_seconds, self.back_seconds
         )
-    }
-}
-
-impl Experiment<'_> {
-    /// Kills the server, starts it again, and waits until all users have reconnected.
-    pub(super) fn restart(
-        &mut self,
-        clients: &mut Clients,
-        tell: &mut dyn FnMut(Progress),
-    ) -> Outcome<RestartResult> {
-        let all = u64::from(self.options.connections);
-        let mut streams = vec![(self.watching.elapsed(), clients.seen()?.active)];
-        let killed = Instant::now();
-        tell(Progress::Said("the server is killed".to_owned()));
-        self.service.nodes[0].restart()?;
-        let server_seconds = killed.elapsed().as_secs_f64();
-        let back = loop {
-            let active = clients.seen()?.active;
-            streams.push((self.watching.elapsed(), active));
-            tell(Progress::Opening(active, all));
-            // Users still count as connected until they notice that their server is gone.
-            let is_over = active == all && clients.seen()?.recovery.returns >= all;
-            if is_over || self.interrupt.asked() || killed.elapsed() > BACK_MOST {
-                break active;
-            }
-            thread::sleep(CHECK_EVERY);
-        };
-        let result = RestartResult {
-            server_seconds,
-            back_seconds: killed.elapsed().as_secs_f64(),
-            back,
-            absence: Latency::default(),
-            recovery: Recovery::default(),
-            resets: Resets::default(),
-            judgement: Judgement::default(),
-            streams,
-        };
-        tell(Progress::Said(result.sentence()));
-        Ok(result)
     }
 }
 

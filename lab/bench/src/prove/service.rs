@@ -6,8 +6,8 @@ use machine::failure::Outcome;
 use machine::host;
 use recorder::measure::{CpuTime, Memory};
 
-use super::Options;
 use super::engine::Engine;
+use super::options::Options;
 use super::preparation::PreparedMachine;
 use super::restart::{Directory, add_cpu_times};
 use crate::child::Server;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use machine::failure::Outcome;
 use recorder::measure::{CpuTime, median};
 
-use super::peer::{Kind, Peer, Peers, Publisher};
-use super::{Parameters, SETTLE};
+use super::Parameters;
+use super::peer::{Kind, Peer, Peers, Publisher, SETTLE};
 use crate::config::SUBJECT;
 use crate::processes::{Clients, Side};
 use crate::report::{Bound, Report};

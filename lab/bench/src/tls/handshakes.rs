@@ -5,8 +5,8 @@ use std::thread;
 use machine::failure::Outcome;
 use recorder::measure::median;
 
-use super::peer::{Kind, Peers};
-use super::{SETTLE, library};
+use super::library;
+use super::peer::{Kind, Peers, SETTLE};
 use crate::processes::Side;
 use crate::report::{Bound, Report};
 

@@ -5,8 +5,7 @@ use std::thread;
 use machine::failure::Outcome;
 use recorder::measure::Memory;
 
-use super::SETTLE;
-use super::peer::{Kind, Peers};
+use super::peer::{Kind, Peers, SETTLE};
 use crate::processes::Side;
 use crate::report::{Bound, Report};
 

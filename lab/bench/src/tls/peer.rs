@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
+use std::time::Duration;
 
 use client::control_client::{ControlClient, EventMetadata};
 use client::http::{Connection, Url};
@@ -13,6 +14,9 @@ use crate::child::Server;
 use crate::config::{BenchConfig, PER_TABLE, counters};
 use crate::nginx::{self, Nginx};
 use crate::processes::{Clients, Side};
+
+/// Pause before a reading, so that work under way can finish.
+pub(super) const SETTLE: Duration = Duration::from_secs(2);
 
 /// Kind of server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,8 +4,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::SETTLE;
-use super::peer::{Kind, Peer, Peers, Publisher};
+use super::peer::{Kind, Peer, Peers, Publisher, SETTLE};
 use crate::processes::{Clients, Side};
 use crate::report::{Bound, Report};
 use crate::stamped::{await_latencies, publish_stamped};

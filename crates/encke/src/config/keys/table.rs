@@ -10,10 +10,10 @@ mod presence;
 mod webhook;
 mod logs;
 
-use super::Otherwise::{Found, Is, Unset};
-use super::Shape::{File, Files, List, Number, Switch, Text};
-use super::{Key, key, live, live_field, start_field};
 use crate::config::fields::Field;
+use crate::config::fields::Shape::{File, Files, List, Number, Switch, Text};
+use crate::config::key::Otherwise::{Found, Is, Unset};
+use crate::config::key::{Key, key, live, live_field, start_field};
 use crate::config::values::{
     CONNECTIONS, CONNECTIONS_PER_ADDRESS, HEARTBEAT, SIZE, SLOW_POLICY, SWITCH, TIME, TIMEOUT,
     USER_TIMEOUT,

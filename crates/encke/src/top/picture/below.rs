@@ -3,7 +3,7 @@
 use client::top::view::{PushView, View};
 use serde_json::Value;
 
-use super::{short, text};
+use super::cells::{short, text};
 
 /// Ids closed for being slow that are shown.
 const SLOW_SHOWN: usize = 5;

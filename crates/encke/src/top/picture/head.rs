@@ -3,7 +3,7 @@
 use cli::units::{age, human_count};
 use client::top::view::{PushView, RelayRow, RequestsRow, Row, SessionsRow, View};
 
-use super::{at, short};
+use super::cells::{at, short};
 
 /// Returns the two lines.
 pub(super) fn head(view: &View) -> Vec<String> {

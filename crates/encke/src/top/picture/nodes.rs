@@ -3,7 +3,7 @@
 use client::top::view::{NodeRow, View};
 use serde_json::Value;
 
-use super::{share, short, text};
+use super::cells::{share, short, text};
 
 /// Characters of a node's name. A longer name is cut.
 const NAME: usize = 12;

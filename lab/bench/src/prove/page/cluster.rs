@@ -4,7 +4,7 @@ use machine::failure::Outcome;
 use machine::humanize::count;
 use recorder::plot::{Axis, Figure, Line, Panel, Unit, XScale};
 
-use super::{append_chart, panel, push, rates};
+use super::parts::{append_chart, panel, push, rates};
 use crate::prove::cluster::ClusterResult;
 use crate::prove::service::node_name;
 

@@ -4,7 +4,7 @@ use machine::failure::Outcome;
 use machine::humanize::count;
 use recorder::plot::{Axis, Figure, Line, Panel, Unit, XScale};
 
-use super::{append_chart, push};
+use super::parts::{append_chart, push};
 use crate::prove::proof::DriveResult;
 
 /// Formats a time in milliseconds. It is given in microseconds, if known with the mean and the

@@ -4,7 +4,7 @@ use machine::failure::Outcome;
 use machine::humanize::count;
 use recorder::plot::{Figure, Unit, XScale};
 
-use super::{append_chart, panel, push};
+use super::parts::{append_chart, panel, push};
 use crate::prove::restart::RestartResult;
 
 /// Appends the section about the recovery of the users.

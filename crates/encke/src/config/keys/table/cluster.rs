@@ -1,8 +1,8 @@
 //! Settings of a cluster.
 
-use super::super::Otherwise::{Found, Is, Unset};
-use super::super::Shape::{File, List, Number, Text};
-use super::super::{Key, key};
+use crate::config::fields::Shape::{File, List, Number, Text};
+use crate::config::key::Otherwise::{Found, Is, Unset};
+use crate::config::key::{Key, key};
 
 pub(super) const CLUSTER: &[Key] = &[
     key(

@@ -1,8 +1,8 @@
 //! Settings of the history.
 
-use super::super::Otherwise::{Is, Unset};
-use super::super::Shape::{Path, Text};
-use super::super::{Key, key};
+use crate::config::fields::Shape::{Path, Text};
+use crate::config::key::Otherwise::{Is, Unset};
+use crate::config::key::{Key, key};
 
 pub(super) const HISTORY: &[Key] = &[
     key(

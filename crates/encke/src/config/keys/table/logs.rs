@@ -1,8 +1,8 @@
 //! Settings of logs and files for programs.
 
-use super::super::Otherwise::{Is, Unset};
-use super::super::Shape::{Path, Text};
-use super::super::{Key, key, live};
+use crate::config::fields::Shape::{Path, Text};
+use crate::config::key::Otherwise::{Is, Unset};
+use crate::config::key::{Key, key, live};
 
 pub(super) const LOGS: &[Key] = &[
     key(

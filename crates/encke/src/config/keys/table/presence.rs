@@ -1,8 +1,8 @@
 //! Settings of presence.
 
-use super::super::Otherwise::Is;
-use super::super::Shape::{Number, Switch, Text};
-use super::super::{Key, key};
+use crate::config::fields::Shape::{Number, Switch, Text};
+use crate::config::key::Otherwise::Is;
+use crate::config::key::{Key, key};
 
 pub(super) const PRESENCE: &[Key] = &[
     key(

@@ -1,8 +1,8 @@
 //! Settings of the webhook.
 
-use super::super::Otherwise::{Is, Unset};
-use super::super::Shape::{File, Text};
-use super::super::{Key, key, live};
+use crate::config::fields::Shape::{File, Text};
+use crate::config::key::Otherwise::{Is, Unset};
+use crate::config::key::{Key, key, live};
 
 pub(super) const WEBHOOK: &[Key] = &[
     key(
