@@ -6,7 +6,7 @@
 use crate::error::TokenError;
 use crate::identity::Identity;
 use crate::json::{Object, ObjectError, text};
-use crate::policy::{LEEWAY_SECONDS, PolicySettings};
+use crate::policy_settings::{LEEWAY_SECONDS, PolicySettings};
 use crate::scope::{ENTRIES_MAX, Scope};
 use crate::time::UnixSeconds;
 

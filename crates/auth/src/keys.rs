@@ -3,66 +3,22 @@
 //! Owns the algorithm of each key: a key has one, and a token cannot choose another one for it.
 //! Must never hold a private key.
 
+mod limits;
 mod error;
+mod key;
 mod jwks;
 mod pem;
 
 use core::fmt;
 
-use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_FIXED, ED25519, ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256,
-};
 use aws_lc_rs::{digest, hmac};
 
 pub use error::KeyError;
+pub(crate) use key::Key;
+use key::Verifier;
+pub use limits::{DOCUMENT_BYTES_MAX, KEYS_MAX, SECRET_BYTES_MIN};
 
-use crate::token::Token;
-
-/// Longest PEM or JWKS document, in bytes: a key takes about 500, or 2,000 with its certificates.
-pub const DOCUMENT_BYTES_MAX: usize = 256 * 1024;
-
-/// Most keys of one source. Large issuers publish about ten.
-pub const KEYS_MAX: usize = 128;
-
-/// Shortest secret for HMAC, in bytes: as long as the hash (RFC 7518, section 3.2).
-pub const SECRET_BYTES_MIN: usize = 32;
-
-/// Algorithms that are accepted (RFC 7518, section 3.1; RFC 8037, section 3.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Algorithm {
-    /// HMAC with SHA-256.
-    Hs256,
-    /// RSASSA-PKCS1-v1_5 with SHA-256.
-    Rs256,
-    /// ECDSA on P-256 with SHA-256.
-    Es256,
-    /// EdDSA on Ed25519.
-    EdDsa,
-}
-
-impl Algorithm {
-    /// Returns the algorithm of a name in `alg`, which is matched exactly. `Ed25519` is another
-    /// name for EdDSA on that curve (RFC 9864, section 2.2).
-    pub(crate) fn of_name(name: &str) -> Option<Self> {
-        match name {
-            "HS256" => Some(Self::Hs256),
-            "RS256" => Some(Self::Rs256),
-            "ES256" => Some(Self::Es256),
-            "EdDSA" | "Ed25519" => Some(Self::EdDsa),
-            _ => None,
-        }
-    }
-
-    /// Returns the name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Hs256 => "HS256",
-            Self::Rs256 => "RS256",
-            Self::Es256 => "ES256",
-            Self::EdDsa => "EdDSA",
-        }
-    }
-}
+pub use crate::algorithm::Algorithm;
 
 /// The keys of one source. Immutable. Parsed when the source is read, not for each token.
 #[derive(Default)]
@@ -72,18 +28,6 @@ pub struct KeySet {
     ignored: usize,
     /// Hash of the source, to notice changes of it.
     digest: [u8; 32],
-}
-
-/// One key with its algorithm.
-pub(crate) struct Key {
-    id: Option<Box<str>>,
-    verifier: Verifier,
-}
-
-enum Verifier {
-    /// Boxed, as it is twenty times as large as the others.
-    Secret(Box<hmac::Key>),
-    Public(Algorithm, ParsedPublicKey),
 }
 
 impl KeySet {
@@ -187,47 +131,5 @@ impl fmt::Debug for KeySet {
         f.debug_list()
             .entries(keys.map(|key| (key.verifier.algorithm(), key.id())))
             .finish()
-    }
-}
-
-impl Key {
-    /// Returns a public key for one algorithm. RSA and Ed25519 keys are given as
-    /// `SubjectPublicKeyInfo`, P-256 keys as that or as the uncompressed point.
-    fn public(id: Option<Box<str>>, algorithm: Algorithm, bytes: &[u8]) -> Option<Self> {
-        let parsed = match algorithm {
-            Algorithm::Hs256 => return None,
-            Algorithm::Rs256 => ParsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, bytes),
-            Algorithm::Es256 => ParsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, bytes),
-            Algorithm::EdDsa => ParsedPublicKey::new(&ED25519, bytes),
-        };
-        Some(Self {
-            id,
-            verifier: Verifier::Public(algorithm, parsed.ok()?),
-        })
-    }
-
-    /// Returns the `kid` of the key.
-    pub(crate) fn id(&self) -> Option<&str> {
-        self.id.as_deref()
-    }
-
-    /// Returns whether the signature of the token was made with this key.
-    pub(crate) fn verifies(&self, token: &Token<'_>) -> bool {
-        if self.verifier.algorithm() != token.algorithm {
-            return false;
-        }
-        match &self.verifier {
-            Verifier::Secret(key) => hmac::verify(key, token.message, &token.signature).is_ok(),
-            Verifier::Public(_, key) => key.verify_sig(token.message, &token.signature).is_ok(),
-        }
-    }
-}
-
-impl Verifier {
-    const fn algorithm(&self) -> Algorithm {
-        match self {
-            Self::Secret(_) => Algorithm::Hs256,
-            Self::Public(algorithm, _) => *algorithm,
-        }
     }
 }

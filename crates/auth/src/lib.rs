@@ -12,12 +12,16 @@ pub mod time;
 pub mod network;
 /// Reasons to refuse a token, with the answer for the client (RFC 6750).
 pub mod error;
+/// Algorithms of signatures.
+mod algorithm;
 /// Keys that tokens are checked with, from secrets, PEM and JWKS documents.
 pub mod keys;
 /// JSON objects from untrusted input.
 mod json;
 /// JSON Web Tokens as text: parts, header, bounds.
 mod token;
+/// Settings of a policy.
+mod policy_settings;
 /// Claims of a token.
 mod claims;
 /// Ids that a client may read: exact ids and prefixes.

@@ -18,7 +18,6 @@ use crate::identity::Identity;
 use crate::scope::Scope;
 use crate::time::UnixSeconds;
 use deadlines::Deadlines;
-pub use elsewhere::ELSEWHERE_SECONDS;
 
 /// Most tickets at a time, of about 300 bytes each. Issuing another one is refused, because each of
 /// them was promised to a client.
@@ -32,6 +31,10 @@ pub const TICKET_TTL_SECONDS_MAX: u64 = 3600;
 
 /// Time after the end of its session for which a ticket is valid for a reconnect, in seconds.
 pub const RECONNECT_SECONDS: u64 = 120;
+
+/// Time for which a ticket that another node uses is kept without news of it, in seconds: a day. A
+/// client whose session is older gets a new ticket if it changes the node.
+pub const ELSEWHERE_SECONDS: u64 = 24 * 3600;
 
 /// Length of a ticket as text.
 const TEXT_BYTES: usize = 22;

@@ -6,9 +6,9 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
+use crate::algorithm::Algorithm;
 use crate::error::TokenError;
 use crate::json::{Object, text};
-use crate::keys::Algorithm;
 
 /// Longest `kid`, in bytes: a thumbprint has 43, an address of a key about a hundred.
 pub(crate) const KEY_ID_BYTES_MAX: usize = 256;

@@ -21,16 +21,12 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::contact::Contact;
 use crate::doubt::Doubt;
-use crate::stream::LogStream;
+use crate::stream::{LogStream, SILENCE_MAX};
 use delivery::Delivery;
 
 /// Interval of the consumer's heartbeats when it has nothing to deliver. The minimum of the engine
 /// is 100 ms.
 const HEARTBEAT: Duration = Duration::from_millis(500);
-
-/// Silence after which a consumer is considered dead: four heartbeats, more than a busy server
-/// needs.
-pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(2);
 
 /// Maximum time that a consumer may deliver nothing although the log grows. Then its server no
 /// longer gets entries.

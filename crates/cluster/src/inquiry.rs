@@ -12,8 +12,8 @@ use crate::connection;
 use crate::contact::Contact;
 use crate::doubt::Doubt;
 use crate::error::JoinError;
-use crate::node::Shared;
 use crate::readiness::LEADERLESS_MAX;
+use crate::shared::Shared;
 use crate::stop::StopKind;
 use crate::stream::LogStream;
 

@@ -33,6 +33,8 @@ mod incarnations;
 mod sending;
 /// The thread that applies the log.
 mod reading;
+/// State shared by the tasks of a node.
+mod shared;
 /// Application of entries, in the order of the log.
 pub mod apply;
 /// Status of the engine as seen by a node.

@@ -9,14 +9,13 @@ use std::time::Duration;
 use async_nats::Client;
 use parking_lot::Mutex;
 use replication::{
-    Append, AppendError, Command, Done, DrainDone, DrainError, Membership, Reader, Refused, Status,
+    Append, Command, Done, DrainDone, DrainError, Membership, Reader, Refused, Status,
     StreamSequence, Wait, Writer, WriterOptions,
 };
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{Notify, mpsc};
 
-use crate::connection::ConnectionCounts;
-use crate::consumer::{Consumer, ConsumerCounts, End, MESSAGES_MAX};
+use crate::consumer::{Consumer, End, MESSAGES_MAX};
 use crate::contact::Contact;
 use crate::doubt::Doubt;
 use crate::engine::Engine;
@@ -29,17 +28,13 @@ use crate::names;
 use crate::options::{Name, Options};
 use crate::peers::{ANSWERS_WAITING_MAX, Links, Peers};
 use crate::readiness::{LEADERLESS_MAX, SILENCE_MAX, Signs};
-use crate::reading::{Apply, ApplyThread, ReadCounts};
+use crate::reading::{Apply, ApplyThread};
 use crate::reports::{self, Reports};
-use crate::sending::{Outbox, Sender, refuse};
+use crate::sending::{Outbox, Sender, UNAVAILABLE, refuse};
+use crate::shared::Shared;
 use crate::stop::{Stop, StopKind};
-use crate::stream::{LogState, LogStream};
+use crate::stream::LogStream;
 use crate::waiting::Waiting;
-
-/// Error of an append when the node has stopped: another node may accept it.
-pub(crate) const UNAVAILABLE: AppendError = AppendError::Unavailable {
-    retry_after: Duration::from_secs(1),
-};
 
 /// Time that tasks have to end with the node.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
@@ -59,18 +54,6 @@ pub struct Cluster {
     handle: Handle,
     runtime: Mutex<Option<Runtime>>,
     thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// State shared by the tasks of a node.
-#[derive(Debug, Default)]
-pub(crate) struct Shared {
-    reads: Arc<ReadCounts>,
-    consumers: Arc<ConsumerCounts>,
-    connection: Arc<ConnectionCounts>,
-    /// Latest answer of the log's leader.
-    pub(crate) log: Mutex<LogState>,
-    /// Reason why the node has stopped applying entries.
-    stopped: OnceLock<Stop>,
 }
 
 impl Cluster {
@@ -206,30 +189,6 @@ impl Cluster {
             runtime: Mutex::new(Some(runtime)),
             thread: Mutex::new(Some(thread)),
         }))
-    }
-}
-
-impl Shared {
-    /// Records that the node has stopped applying entries.
-    pub(crate) fn stop(&self, kind: StopKind, reason: String) {
-        tracing::error!("this node no longer applies entries of the cluster's log: {reason}");
-        // Only the first reason counts, as later ones are its consequences.
-        let _ = self.stopped.set(Stop { reason, kind });
-    }
-
-    /// Returns the inputs of readiness. `at_start` is the last entry of the log when the node
-    /// joined.
-    fn signs(&self, outbox: &Outbox, at_start: u64) -> Signs<'_> {
-        let contact = &outbox.contact;
-        Signs {
-            stopped: self.stopped.get().map(|stop| &*stop.reason),
-            at_start,
-            applied: contact.places().0,
-            is_member: outbox.with(|writer| writer.is_live()).unwrap_or(false),
-            silence: contact.silence(),
-            leaderless: contact.leaderless(),
-            lag: contact.lag(),
-        }
     }
 }
 

@@ -10,14 +10,13 @@ use async_nats::connection::State;
 use async_nats::{Client, Message, Subscriber};
 use futures_util::StreamExt;
 use parking_lot::Mutex;
-use replication::{Command, Incarnation, Outgoing, Refused, StreamSequence, Writer};
+use replication::{AppendError, Command, Incarnation, Outgoing, Refused, StreamSequence, Writer};
 use serde::Deserialize;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::contact::Contact;
 use crate::incarnations;
-use crate::node::UNAVAILABLE;
 use crate::waiting::Waiting;
 
 /// Maximum time between two checks of the writer and the connection.
@@ -25,6 +24,11 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Time after which the end of an incarnation is resent if it was not read back.
 const END_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Error of an append when the node has stopped: another node may accept it.
+pub(crate) const UNAVAILABLE: AppendError = AppendError::Unavailable {
+    retry_after: Duration::from_secs(1),
+};
 
 /// The writer of a node, shared by callers that append, the sending task and the apply thread.
 #[derive(Debug)]

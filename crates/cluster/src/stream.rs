@@ -13,7 +13,6 @@ use replication::StreamSequence;
 use tokio::time::timeout;
 
 use crate::connection::REQUEST_TIMEOUT;
-use crate::consumer::SILENCE_MAX;
 use crate::error::JoinError;
 use crate::options::Options;
 use crate::settings;
@@ -28,6 +27,10 @@ pub(crate) const FOLLOWERS_SILENT_MAX: Duration = Duration::from_secs(3);
 
 /// Maximum size of an entry with one event, without its payload, in bytes.
 const ENTRY_OVERHEAD_BYTES: usize = 4096;
+
+/// Silence after which a consumer is considered dead: four heartbeats, more than a busy server
+/// needs.
+pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(2);
 
 /// The cluster's log in the engine.
 #[derive(Debug, Clone)]

@@ -3,14 +3,13 @@
 //! Owns the locks: an edge changes in both directions under the locks of both its ends, so the
 //! directions always agree. Must never hold a lock for more than one slice or one edge.
 
-mod filler;
+pub(crate) mod filler;
 mod list;
 mod page;
 mod shard;
 
 use crate::key::Key;
 use crate::sync::{RwLock, RwLockWriteGuard};
-pub(crate) use filler::Filler;
 pub use page::Direction;
 use page::Page;
 use shard::Shard;

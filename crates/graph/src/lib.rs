@@ -30,6 +30,8 @@ mod change;
 mod rows;
 /// Changes that take effect together.
 mod batch;
+/// Positions in a replicated log.
+mod places;
 /// The graph on disk: adjacency blocks, names and a journal.
 mod store;
 /// The thread that makes changes durable, many with one commit.
@@ -54,7 +56,7 @@ pub use error::GraphError;
 pub use graph::{Counts, Graph, GraphCopy};
 pub use id::{ID_BYTES_MAX, ID_INTEGER_MAX, Id, IdError};
 pub use key::{INTERNED_FROM, Key};
-pub use replica::{Checkpoint, LogPlaces, StoredPlace};
+pub use places::{Checkpoint, LogPlaces, StoredPlace};
 pub use rows::{RowChanges, Rows};
 pub use store::{
     Check, Commits, Directory, ExportError, ListFormat, OpenError, Pairs, Sidecar, Snapshot,

@@ -14,6 +14,7 @@ use crate::batch::{Batch, Progress};
 use crate::change::{Answer, Change, Effect};
 use crate::error::GraphError;
 use crate::memory::Memory;
+use crate::places::{Checkpoint, LogPlaces, StoredPlace};
 use crate::rows::RowChanges;
 use crate::store::{Snapshot, Store};
 use crate::sync::Mutex;
@@ -22,37 +23,6 @@ use storage::Storage;
 
 /// Maximum number of edges in a batch, which bounds the working memory.
 const EDGES_PER_BATCH_MAX: usize = 16_384;
-
-/// Position in a replicated log: an entry, and the table of writers up to it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Checkpoint {
-    /// Sequence number of the entry in the log.
-    pub sequence: u64,
-    /// Table of the writers after this entry, encoded by the crate that reads the log.
-    pub table: Box<[u8]>,
-}
-
-/// Positions in a replicated log that are stored with a graph.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LogPlaces {
-    /// Name of the log.
-    pub epoch: Box<str>,
-    /// Last entry whose changes, with those of all entries before, are in the graph.
-    pub last: Checkpoint,
-    /// Earlier entries, ascending, from which a history can be refilled.
-    pub earlier: Vec<Checkpoint>,
-}
-
-/// Progress of a graph on disk that follows a log.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct StoredPlace {
-    /// Sequence number of the last entry that is on disk.
-    pub sequence: u64,
-    /// Number of changed edges that are in memory but not on disk.
-    pub edges_waiting: usize,
-    /// Reason why the last write failed, until one succeeds. Writes are retried every second.
-    pub failure: Option<GraphError>,
-}
 
 /// State of a graph that follows a log. Owned by the graph.
 pub(crate) struct Replica {

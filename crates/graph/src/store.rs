@@ -12,6 +12,7 @@ mod directory;
 mod disk;
 mod error;
 mod export;
+mod format;
 pub(crate) mod in_memory;
 mod journal;
 mod load;
@@ -229,12 +230,12 @@ impl Store {
         rows::write(&transaction, rows)?;
         match log {
             Some(log) => {
-                tables::set_format(&transaction, tables::FORMAT_OF_LOG)?;
+                tables::set_format(&transaction, format::FORMAT_OF_LOG)?;
                 log::write(&transaction, log)?;
             }
             // A change that does not come from the log makes the position invalid.
             None if self.log.is_some() && is_changed => {
-                tables::set_format(&transaction, tables::FORMAT)?;
+                tables::set_format(&transaction, format::FORMAT)?;
                 log::clear(&transaction)?;
             }
             None => {}

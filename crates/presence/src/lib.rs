@@ -8,6 +8,10 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+/// The time: milliseconds since the start of the presence thread.
+mod millis;
+/// Names of the runs of nodes.
+mod node_name;
 /// Edges: an id is online or offline now.
 mod edge;
 /// Sets of keys.
@@ -27,27 +31,13 @@ mod tracker;
 /// Numbered ring buffer of edges, for backends.
 mod feed;
 
-use std::ops::Add;
-use std::time::Duration;
-
 pub use announcer::{Announcer, Due, QUEUE_MAX};
 pub use departures::{DELAY_MAX, Departures, STEP};
 pub use edge::{Edge, IdEdge};
 pub use feed::{Feed, FeedObserver, FeedReset, Page};
 pub use handover::{Cause, HANDOVER_MAX, Handover};
 pub use key_set::KeySet;
-pub use nodes::NodeName;
+pub use millis::Millis;
+pub use node_name::NodeName;
 pub use online::Online;
 pub use tracker::{Outlet, Tracker};
-
-/// Milliseconds since the start of the presence thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Millis(pub u64);
-
-impl Add<Duration> for Millis {
-    type Output = Self;
-
-    fn add(self, length: Duration) -> Self {
-        Self(self.0 + length.as_millis() as u64)
-    }
-}

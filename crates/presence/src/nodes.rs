@@ -5,11 +5,7 @@ use std::time::Duration;
 use graph::Key;
 use hashbrown::HashMap;
 
-use crate::{Cause, Edge, KeySet, Millis};
-
-/// Incarnation of a node: identifies one run of it among all runs of all nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeName(pub u64);
+use crate::{Cause, Edge, KeySet, Millis, NodeName};
 
 /// Sets of keys by node. Holds a reference to each key of each node.
 #[derive(Debug)]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use graph::Key;
 
-use crate::nodes::{NodeName, Nodes};
-use crate::{Announcer, Cause, Departures, Due, Edge, Millis, Online};
+use crate::nodes::Nodes;
+use crate::{Announcer, Cause, Departures, Due, Edge, Millis, NodeName, Online};
 
 /// Receiver of edges. Owned by the presence thread.
 pub trait Outlet {

@@ -12,6 +12,7 @@ use crate::cloudevents::push_cloud_event;
 use crate::encoding::Encoding;
 use crate::event::{Event, push_cursor};
 use crate::notice::Notice;
+pub use crate::notice::Position;
 use crate::object::push_object;
 use crate::sse;
 use crate::transport::{Framing, Transport};
@@ -135,15 +136,6 @@ pub const fn heartbeat(transport: Transport) -> Option<StaticFrame> {
             body: b"",
         }),
     }
-}
-
-/// Position up to which a client has received everything that concerns it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Position<'a> {
-    /// Name of the run of the server.
-    pub epoch: &'a str,
-    /// Sequence number within that run.
-    pub sequence: u64,
 }
 
 /// Appends a frame with the id of a position and no event: an `EventSource` keeps the id and

@@ -9,6 +9,8 @@
 //! its fields. So the result does not depend on how the bytes were split, and comes as early as the
 //! bytes allow.
 
+// Limits of a head.
+mod limits;
 // The verdicts that refuse a head.
 mod error;
 // Bytes to a complete head, resumable.
@@ -21,64 +23,13 @@ mod fields;
 mod lines;
 
 pub use error::HeadError;
+pub use fields::Body;
+pub use limits::{FIELDS_MAX, HEAD_BYTES_MAX, TARGET_BYTES_MAX};
+pub use line::{Method, Version};
 pub use lines::FieldLines;
 
 use fields::Fields;
 use line::{Form, RequestLine};
-
-/// Most bytes of a head, blank line and leading empty lines included. Ample for browsers with
-/// cookies; nginx allows the same for a single line.
-pub const HEAD_BYTES_MAX: usize = 8192;
-
-/// Most fields of a head. Browsers behind two proxies send about thirty.
-pub const FIELDS_MAX: usize = 64;
-
-/// Most bytes of a request target: room for 128 ids of thirty bytes each.
-pub const TARGET_BYTES_MAX: usize = 4096;
-
-const _: () = assert!(TARGET_BYTES_MAX < HEAD_BYTES_MAX);
-
-/// Method of a request (RFC 9110, section 9).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Method {
-    /// GET.
-    Get,
-    /// HEAD.
-    Head,
-    /// OPTIONS.
-    Options,
-    /// POST.
-    Post,
-    /// PUT.
-    Put,
-    /// DELETE.
-    Delete,
-    /// CONNECT. A 2xx answer would turn the connection into a tunnel (RFC 9110, section 9.3.6), so
-    /// nothing here answers one.
-    Connect,
-    /// A well-formed method that nothing here implements: 501 (RFC 9110, section 15.6.2).
-    Other,
-}
-
-/// Version of a request, as far as it matters to the answer (RFC 9112, section 2.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Version {
-    /// HTTP/1.0.
-    Http10,
-    /// HTTP/1.1, or a later 1.x (RFC 9110, section 2.5).
-    Http11,
-}
-
-/// Body that follows the head (RFC 9112, section 6.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Body {
-    /// No body: no length was given, or it was zero.
-    None,
-    /// A body of this many bytes; never zero.
-    Sized(u64),
-    /// A chunked body.
-    Chunked,
-}
 
 /// Request head, borrowed from the bytes that it was parsed from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,13 +7,21 @@
 use std::io::Write as _;
 
 use crate::event::{Subject, push_cursor};
-use crate::frame::Position;
 use crate::json;
 use crate::object::push_subject;
 
 /// Most bytes of a client's cursor that a reset repeats: more than any cursor has. A client may
 /// send a text of any length in its place.
 pub const FROM_BYTES_MAX: usize = 96;
+
+/// Position up to which a client has received everything that concerns it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position<'a> {
+    /// Name of the run of the server.
+    pub epoch: &'a str,
+    /// Sequence number within that run.
+    pub sequence: u64,
+}
 
 /// What the server tells a client about its stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,14 +10,17 @@ mod handshake;
 mod header;
 /// Frames of a client to messages.
 mod decoder;
-/// Close codes, and the payload of a close frame.
+/// Close codes.
+mod close_code;
+/// The payload of a close frame.
 mod close;
 /// Reasons to fail a connection.
 mod error;
 /// Frames of the server.
 mod encode;
 
-pub use close::{CLOSE_REASON_BYTES_MAX, Close, CloseCode};
+pub use close::{CLOSE_REASON_BYTES_MAX, Close};
+pub use close_code::CloseCode;
 pub use decoder::{Decoder, FRAGMENTS_MAX, Limits, MESSAGE_BYTES_MAX, Message};
 pub use encode::{HEADER_BYTES_MAX, header, push_close, push_frame};
 pub use error::FrameError;

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::{DOCUMENT_BYTES_MAX, KEYS_MAX, SECRET_BYTES_MIN};
+use super::limits::{DOCUMENT_BYTES_MAX, KEYS_MAX, SECRET_BYTES_MIN};
 
 /// Reason why keys cannot be used. Its `Display` is a sentence for the operator, which never
 /// repeats a part of a key.

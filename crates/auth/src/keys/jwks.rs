@@ -6,7 +6,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Algorithm, DOCUMENT_BYTES_MAX, KEYS_MAX, Key, KeyError, Verifier};
+use super::KeyError;
+use super::key::{Key, Verifier};
+use super::limits::{DOCUMENT_BYTES_MAX, KEYS_MAX};
+use crate::algorithm::Algorithm;
 use crate::token::KEY_ID_BYTES_MAX;
 
 /// Bytes of a coordinate on P-256, and of a key of Ed25519.

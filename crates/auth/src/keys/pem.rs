@@ -4,7 +4,10 @@ use aws_lc_rs::rsa;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Algorithm, DOCUMENT_BYTES_MAX, KEYS_MAX, Key, KeyError};
+use super::KeyError;
+use super::key::Key;
+use super::limits::{DOCUMENT_BYTES_MAX, KEYS_MAX};
+use crate::algorithm::Algorithm;
 
 const BEGIN: &str = "-----BEGIN ";
 const DASHES: &str = "-----";

@@ -5,12 +5,10 @@
 
 use std::sync::Arc;
 
-use super::{Hash, Holder, RECONNECT_SECONDS, State, Ticket, TicketError, Tickets};
+use super::{
+    ELSEWHERE_SECONDS, Hash, Holder, RECONNECT_SECONDS, State, Ticket, TicketError, Tickets,
+};
 use crate::time::UnixSeconds;
-
-/// Time for which a ticket that another node uses is kept without news of it, in seconds: a day. A
-/// client whose session is older gets a new ticket if it changes the node.
-pub const ELSEWHERE_SECONDS: u64 = 24 * 3600;
 
 impl Tickets {
     /// Adds a ticket that was issued on any node, good until `until`. Does nothing if it is known.

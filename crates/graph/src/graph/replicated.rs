@@ -8,7 +8,8 @@ use super::{Changes, Graph};
 use crate::change::{Answer, Change};
 use crate::error::GraphError;
 use crate::memory::Memory;
-use crate::replica::{Checkpoint, LogPlaces, Replica, StoredPlace};
+use crate::places::{Checkpoint, LogPlaces, StoredPlace};
+use crate::replica::Replica;
 use crate::store::{Directory, OpenError, Store, in_memory};
 use crate::sync::Mutex;
 

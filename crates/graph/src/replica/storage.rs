@@ -6,9 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Checkpoint, LogPlaces, Pending, StoredPlace};
+use super::Pending;
 use crate::error::GraphError;
 use crate::memory::Memory;
+use crate::places::{Checkpoint, LogPlaces, StoredPlace};
 use crate::store::{LogWrite, Snapshot, Store};
 use crate::sync::{Builder, Condvar, JoinHandle, Mutex};
 

@@ -14,13 +14,14 @@ use rustix::fs::{Advice, fadvise};
 use super::block::Pair;
 use super::disk::Tracked;
 use super::error::{OpenError, Refusal};
+use super::format::{FORMAT_OF_LOG, FORMAT_OF_LOG_WITHOUT_ROWS};
 use super::log::InLog;
 use super::snapshot::Snapshot;
 use super::{Disk, blocks, log, rows, tables};
 use crate::adjacency::Direction;
 use crate::id::Id;
 use crate::key::Key;
-use crate::replica::LogPlaces;
+use crate::places::LogPlaces;
 use crate::rows::Rows;
 
 /// File of the graph.
@@ -296,8 +297,8 @@ pub(crate) fn fill(disk: Arc<dyn Disk>, mut contents: impl Contents) -> Result<(
     rows::write_all(&transaction, &contents.rows()?)?;
     if let Some(InLog { places, has_rows }) = contents.log() {
         let format = match has_rows {
-            true => tables::FORMAT_OF_LOG,
-            false => tables::FORMAT_OF_LOG_WITHOUT_ROWS,
+            true => FORMAT_OF_LOG,
+            false => FORMAT_OF_LOG_WITHOUT_ROWS,
         };
         tables::set_format(&transaction, format)?;
         log::write(&transaction, places.as_write())?;

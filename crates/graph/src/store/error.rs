@@ -110,7 +110,7 @@ impl fmt::Display for OpenError {
                 "{} has format {format}, but this program supports only formats up to {}; the \
                  file was not changed; use the program that wrote it, or a newer one",
                 file.display(),
-                super::tables::FORMAT_OF_LOG
+                super::format::FORMAT_OF_LOG
             ),
             Self::Torn { file, why } => write!(
                 f,

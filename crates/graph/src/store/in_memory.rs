@@ -9,7 +9,7 @@ use super::disk::{Disk, Tracked};
 use super::error::{OpenError, Refusal};
 use super::{Store, directory, log, tables};
 use crate::memory::Memory;
-use crate::replica::LogPlaces;
+use crate::places::LogPlaces;
 use redb::ReadableDatabase;
 
 /// Name of the copy in errors, instead of a path.

@@ -11,7 +11,8 @@ use super::block::{other, owner};
 use super::blocks;
 use super::error::Refusal;
 use super::{journal, tables};
-use crate::adjacency::{Adjacency, Direction, Filler};
+use crate::adjacency::filler::Filler;
+use crate::adjacency::{Adjacency, Direction};
 use crate::key::Key;
 use crate::memory::Memory;
 

@@ -5,7 +5,7 @@
 use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata, TableDefinition, TableError};
 use redb::{StorageError, WriteTransaction};
 
-use crate::replica::{Checkpoint, LogPlaces};
+use crate::places::{Checkpoint, LogPlaces};
 
 /// Rows `epoch`, `sequence` and `table`.
 const LOG: TableDefinition<'static, &'static str, &'static [u8]> = TableDefinition::new("log");
@@ -80,7 +80,7 @@ pub(super) fn read_with_rows(transaction: &ReadTransaction) -> Result<Option<InL
     let Some(places) = read(transaction)? else {
         return Ok(None);
     };
-    let has_rows = super::tables::format(transaction)? == super::tables::FORMAT_OF_LOG;
+    let has_rows = super::tables::format(transaction)? == super::format::FORMAT_OF_LOG;
     Ok(Some(InLog { places, has_rows }))
 }
 

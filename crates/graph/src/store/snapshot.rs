@@ -16,7 +16,7 @@ use crate::adjacency::Direction;
 use crate::error::GraphError;
 use crate::id::Id;
 use crate::key::Key;
-use crate::replica::LogPlaces;
+use crate::places::LogPlaces;
 use crate::rows::Rows;
 
 /// Graph on disk as of one commit. Owned by the caller.

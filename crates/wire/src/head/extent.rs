@@ -6,7 +6,8 @@
 
 use memchr::{memchr, memchr3_iter};
 
-use super::{HEAD_BYTES_MAX, HeadError, TARGET_BYTES_MAX, line};
+use super::limits::{HEAD_BYTES_MAX, TARGET_BYTES_MAX};
+use super::{HeadError, line};
 
 /// Most bytes of empty lines before a request line: two lines. RFC 9112, section 2.2 asks for at
 /// least one, which old clients send after a body.

@@ -6,7 +6,19 @@
 
 use crate::host::is_forwarding_field;
 
-use super::{Body, FIELDS_MAX, HeadError};
+use super::HeadError;
+use super::limits::FIELDS_MAX;
+
+/// Body that follows the head (RFC 9112, section 6.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Body {
+    /// No body: no length was given, or it was zero.
+    None,
+    /// A body of this many bytes; never zero.
+    Sized(u64),
+    /// A chunked body.
+    Chunked,
+}
 
 /// Fields that this server reads.
 pub(super) struct Fields<'a> {

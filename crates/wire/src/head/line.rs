@@ -3,7 +3,39 @@
 //! Owns the forms of a target. Must never decode a target or compare hosts: `Host` is not known
 //! here.
 
-use super::{HeadError, Method, TARGET_BYTES_MAX, Version};
+use super::HeadError;
+use super::limits::TARGET_BYTES_MAX;
+
+/// Method of a request (RFC 9110, section 9).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// GET.
+    Get,
+    /// HEAD.
+    Head,
+    /// OPTIONS.
+    Options,
+    /// POST.
+    Post,
+    /// PUT.
+    Put,
+    /// DELETE.
+    Delete,
+    /// CONNECT. A 2xx answer would turn the connection into a tunnel (RFC 9110, section 9.3.6), so
+    /// nothing here answers one.
+    Connect,
+    /// A well-formed method that nothing here implements: 501 (RFC 9110, section 15.6.2).
+    Other,
+}
+
+/// Version of a request, as far as it matters to the answer (RFC 9112, section 2.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Version {
+    /// HTTP/1.0.
+    Http10,
+    /// HTTP/1.1, or a later 1.x (RFC 9110, section 2.5).
+    Http11,
+}
 
 /// Request line, split into its parts.
 pub(super) struct RequestLine<'a> {

@@ -13,7 +13,8 @@ use super::crash::{World, changes, edges, empty_file};
 use crate::adjacency::Direction;
 use crate::batch::Batch;
 use crate::memory::Memory;
-use crate::replica::{Checkpoint, LogPlaces, Replica};
+use crate::places::{Checkpoint, LogPlaces};
+use crate::replica::Replica;
 use crate::sim::{Faults, SimDisk};
 use crate::{Change, Graph, GraphError, Id, RowChanges, Rows};
 
