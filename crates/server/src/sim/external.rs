@@ -12,9 +12,10 @@ use super::net::{self, Pipe, Shared as Net, SimDriver};
 use super::parts::{DESCRIPTORS, Parts, Turns, has_reason};
 use super::server::SimServer;
 use crate::external::ExternalWorker;
-use crate::mail::{Handle, Mail, Post};
-use crate::presence::PresenceSettings;
-use crate::settings::{LiveSettings, Settings};
+use crate::handle::Handle;
+use crate::mail::Mail;
+use crate::post::Post;
+use crate::settings::{LiveSettings, PresenceSettings, Settings};
 
 /// An external worker, which takes a turn when it is told, if it has a reason to. Owned by the
 /// test.
