@@ -14,9 +14,6 @@ mod key_fetch;
 mod awaiting_keys;
 /// Tickets that several nodes share.
 mod shared_tickets;
-/// Identities of a server, for tests of other crates.
-#[cfg(feature = "sim")]
-mod sim;
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -200,6 +197,14 @@ fn identify<'a>(
 }
 
 impl IdentityStore {
+    /// Leaves no room for tickets, revocations and bans.
+    #[cfg(feature = "sim")]
+    pub(crate) fn fill(&self) {
+        *self.tickets.lock() = Tickets::with_max(0);
+        *self.revocations.write() = Revocations::with_max(0);
+        *self.bans.write() = Bans::with_max(0);
+    }
+
     /// Checks that neither the identity is revoked nor the client kept away: neither as who it is,
     /// nor as what it reads.
     ///

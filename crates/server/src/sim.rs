@@ -24,6 +24,8 @@ mod laws;
 mod notices;
 mod station;
 mod external;
+#[cfg(feature = "sim")]
+mod identities;
 #[cfg_attr(not(test), expect(dead_code, reason = "stories use all of it"))]
 mod readers;
 mod server;

@@ -1,8 +1,6 @@
 //! Identities of a server, for tests of other crates.
 
-use auth::bans::Bans;
-use auth::revocations::Revocations;
-use auth::tickets::{Redeemed, Tickets};
+use auth::tickets::Redeemed;
 use auth::{Identity, TicketError, UnixSeconds};
 
 use crate::handle::Handle;
@@ -29,8 +27,6 @@ impl Handle {
 
     /// Leaves no room for tickets, revocations and bans.
     pub fn fill_identities(&self) {
-        *self.identity.tickets.lock() = Tickets::with_max(0);
-        *self.identity.revocations.write() = Revocations::with_max(0);
-        *self.identity.bans.write() = Bans::with_max(0);
+        self.identity.fill();
     }
 }
