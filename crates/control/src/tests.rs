@@ -4,6 +4,7 @@ pub(crate) mod fake;
 mod fake_cluster;
 mod fake_log;
 mod shared;
+mod reference;
 mod replicated;
 mod cluster;
 mod batch;
