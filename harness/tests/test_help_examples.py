@@ -85,7 +85,6 @@ MAY_FAIL = {
 # What a block of a document is not run for, by words in it.
 BLOCKS_NOT_RUN = {
     ("docs/CONTROL.md", "control.example.org"): "test_control_tls runs it with certificates and addresses of this machine",
-    ("docs/CONTROL.md", "/v1/presence"): "its streams have no end; test_presence_control reads them",
     ("docs/API.md", "curl -N"): "the stream has no end; test_presence_control reads it",
     ("docs/API.md", "/v1/tickets"): "it needs --tickets; test_identity issues tickets",
     ("docs/API.md", "/v1/cluster"): "it needs a cluster; test_cluster_operations asks one",
