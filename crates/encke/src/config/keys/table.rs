@@ -85,8 +85,8 @@ const TLS: &[Key] = &[
         "tls-cert",
         Files,
         Unset("no certificate"),
-        "PEM file with the server's certificate, followed by those of its issuers; may be repeated \
-         for several names, of which the first is for clients that ask for none of them",
+        "PEM file with the server's certificate, followed by those of its issuers. May be \
+         repeated for several names; clients that ask for none of them get the first",
     ),
     live(
         "tls-key",
@@ -141,8 +141,8 @@ const WEB_PAGES: &[Key] = &[
         "demo",
         Switch,
         Is("false"),
-        "Let the page at / publish and subscribe, to try the server: only for browsers on this \
-         machine that connect without a proxy, and only without a control token",
+        "Let the page at / publish and subscribe, to try the server. It works only in browsers on \
+         this machine, without a proxy and without a control token",
     ),
 ];
 
@@ -157,14 +157,14 @@ const IDENTITY: &[Key] = &[
         "jwt-secret-file",
         Files,
         Unset("none"),
-        "File with a secret of at least 32 bytes that tokens (JWT) are signed with by HS256; only \
-         its owner and group may have access; may be repeated",
+        "File with a secret of at least 32 bytes for tokens (JWT) signed with HS256; only its \
+         owner and group may have access; may be repeated",
     ),
     live(
         "jwt-key-file",
         Files,
         Unset("none"),
-        "File with public keys in PEM that tokens are signed with by RS256, ES256 or EdDSA; may be \
+        "File with public keys in PEM for tokens signed with RS256, ES256 or EdDSA; may be \
          repeated",
     ),
     live(
@@ -214,8 +214,8 @@ const IDENTITY: &[Key] = &[
         "trusted-proxy",
         List("CIDR"),
         Unset("none"),
-        "Network of proxies whose word about a client is taken, like 10.0.0.0/8 or 127.0.0.1; may \
-         be repeated",
+        "Network of proxies that may name their clients, like 10.0.0.0/8 or 127.0.0.1; may be \
+         repeated",
     ),
     live_field(
         "proxy-protocol",
@@ -254,7 +254,7 @@ const CONTROL_API: &[Key] = &[
         "control-tokens",
         File,
         Unset("no file"),
-        "File with several control tokens in TOML, each with a name, rights and perhaps prefixes \
+        "File with several control tokens in TOML, each with a name, rights and optional prefixes \
          of ids; not readable by all users",
     ),
 ];
@@ -391,7 +391,7 @@ const ERLANG: &[Key] = &[
         "erlang-connect",
         List("NODE"),
         Unset("none"),
-        "Erlang node to connect to and to stay connected with; may be repeated",
+        "Erlang node to keep a connection to; may be repeated",
     ),
     key(
         "erlang-epmd-port",
@@ -429,6 +429,6 @@ const ERLANG: &[Key] = &[
         "erlang-login-default",
         Text("VERDICT"),
         Is("refuse"),
-        "What becomes of a login that the process has not decided on: refuse or accept",
+        "What happens to a login that the process has not decided: refuse or accept",
     ),
 ];

@@ -58,7 +58,7 @@ pub(super) const CLUSTER: &[Key] = &[
         "cluster-tls-ca",
         File,
         Unset("the authorities of the system"),
-        "Certificates of the authorities that servers of NATS are checked with, PEM; requires TLS",
+        "PEM file with the authorities that issued the certificates of NATS; requires TLS",
     ),
     key(
         "cluster-tls-cert",

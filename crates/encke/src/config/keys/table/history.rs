@@ -27,7 +27,7 @@ pub(super) const HISTORY: &[Key] = &[
         "history-sync",
         Text("TIME|receipt"),
         Is("100ms"),
-        "When events survive a loss of power: so long after they are published, or, with \
-         `receipt`, before their publisher gets its receipt",
+        "When events survive a loss of power: this long after they are published or, with \
+         `receipt`, before the publisher gets its receipt",
     ),
 ];

@@ -9,28 +9,28 @@ pub(super) const WEBHOOK: &[Key] = &[
         "webhook-url",
         Text("URL"),
         Unset("no webhook"),
-        "Send what happens to sessions and to presence to this URL, in signed requests: https, or \
-         http to this machine",
+        "Report sessions and presence to this URL, in signed requests: https, or http to this \
+         machine",
     ),
     live(
         "webhook-secret-file",
         File,
         Unset("none"),
-        "File with the secret that requests of the webhook are signed with, `whsec_` and base64; \
-         several, a line each, while one is replaced; not readable by all users",
+        "File with the secret that signs the webhook's requests, `whsec_` and base64. It has \
+         several lines while a secret is being replaced; not readable by all users",
     ),
     key(
         "webhook-events",
         Text("TYPES"),
         Is("connects,disconnects,presence"),
-        "What the webhook is sent: connects, disconnects, presence, with commas between",
+        "What the webhook reports: connects, disconnects, presence, separated by commas",
     ),
     key(
         "webhook-ca",
         File,
         Unset("those of the system"),
-        "PEM file with the authorities that the certificate of the webhook's receiver may come \
-         from",
+        "PEM file with the authorities that may have issued the certificate of the webhook's \
+         receiver",
     ),
     key(
         "webhook-timeout",
