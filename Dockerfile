@@ -15,7 +15,7 @@ USER 10001:10001
 RUN ["/usr/bin/encke", "--version"]
 VOLUME /data
 EXPOSE 8000 8001
-# Readers of your own (docs/IDENTITY.md) and a control token belong to this: contrib/container has an example.
+# Configure identity (docs/IDENTITY.md) and a control token; contrib/container has an example.
 #   docker run … encke serve --config /etc/encke.toml
 ENTRYPOINT ["/usr/bin/encke"]
 CMD ["serve", "--help"]
