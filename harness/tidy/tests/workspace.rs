@@ -9,7 +9,8 @@ use tidy::dependencies::Metadata;
 use tidy::files::{self, TextFile};
 use tidy::fuzzing::{self, Fuzzing};
 use tidy::{
-    Finding, columns, contents, dependencies, length, line_numbers, notes, prohibitions, stairs,
+    Finding, columns, contents, dependencies, length, line_numbers, notes, prohibitions, prose,
+    stairs,
 };
 
 #[track_caller]
@@ -156,4 +157,11 @@ fn no_comment_names_a_line_number() {
 #[test]
 fn no_file_is_too_long() {
     assert_none(sources().iter().filter_map(length::check));
+}
+
+#[test]
+fn pages_have_short_lines_and_short_sentences() {
+    let pages = files::pages(&files::root()).unwrap();
+    assert!(pages.len() > 25, "only {} pages", pages.len());
+    assert_none(pages.iter().flat_map(prose::check));
 }
