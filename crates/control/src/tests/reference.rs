@@ -25,7 +25,8 @@ fn described() -> Requests {
     requests
 }
 
-/// Returns the request of each heading, with the statuses of the line that begins with `**Status**`.
+/// Returns the request of each heading, with the statuses of its line that begins with
+/// `**Status**`.
 fn documented(text: &str) -> Requests {
     let mut requests = Requests::new();
     for section in text.split("\n### ").skip(1) {
