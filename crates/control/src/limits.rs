@@ -58,8 +58,8 @@ pub(crate) const LINGER_WAIT: Duration = Duration::from_secs(1);
 /// Bytes that are read and dropped in that time.
 pub(crate) const LINGER_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes of a body that an answer did not need, which are awaited and dropped before the answer, for
-/// as long as a connection lingers. Some HTTP clients send `{}` with every `DELETE`.
+/// Bytes of a body that an answer did not need, which are awaited and dropped before the answer,
+/// for as long as a connection lingers. Some HTTP clients send `{}` with every `DELETE`.
 pub(crate) const UNNEEDED_BYTES_MAX: u64 = 8 << 10;
 
 /// Bytes that a connection is read at a time. It keeps room for as many until it is closed: by
