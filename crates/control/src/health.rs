@@ -1,18 +1,14 @@
-//! Health, readiness, and the description of the API.
+//! Health and readiness.
 //!
 //! Must never ask a worker anything: a probe has to answer when they are busy.
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use crate::api::Shared;
 use crate::problem::{Problem, ProblemType};
-
-/// The description of the API, in the OpenAPI format.
-pub(crate) const OPEN_API: &str = include_str!("openapi.json");
 
 /// What a probe is told.
 #[derive(Serialize)]
@@ -48,9 +44,4 @@ pub(crate) fn ready(draining: bool) -> Result<Response, Problem> {
                 .of_type(ProblemType::NotReady),
         ),
     }
-}
-
-/// `GET /openapi.json`
-pub(crate) async fn openapi() -> Response {
-    ([(CONTENT_TYPE, "application/json")], OPEN_API).into_response()
 }

@@ -92,8 +92,10 @@ mod cluster;
 mod stats;
 /// Metrics for Prometheus, and those of the control API itself.
 mod metrics;
-/// Health, readiness and the OpenAPI description.
+/// Health and readiness.
 mod health;
+/// The OpenAPI description.
+mod openapi;
 /// The console: a page for operators.
 mod console;
 /// Requests of the demo page, which come through the public listener.

@@ -19,8 +19,8 @@ use crate::presence::{feed, one, online};
 use crate::problem::{Problem, method_not_allowed, not_found};
 use crate::tokens::Right::{Admin, Graph, Metrics, Publish, Sessions};
 use crate::{
-    backup, batch, bulk, cluster, console, explain, health, history, identity, metrics, publish,
-    replace_subscriptions, sessions, stats, subscriptions,
+    backup, batch, bulk, cluster, console, explain, health, history, identity, metrics, openapi,
+    publish, replace_subscriptions, sessions, stats, subscriptions,
 };
 
 /// Path of the metrics.
@@ -160,7 +160,7 @@ pub(crate) fn table() -> Vec<Route<Shared>> {
         ("/healthz", "get", Nothing, get(health::healthz)),
         ("/livez", "get", Nothing, get(health::healthz)),
         ("/readyz", "get", Nothing, get(health::readyz)),
-        ("/openapi.json", "get", AnyToken, get(health::openapi)),
+        ("/openapi.json", "get", AnyToken, get(openapi::openapi)),
     ]
 }
 
