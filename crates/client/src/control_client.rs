@@ -331,15 +331,6 @@ impl ControlClient {
         self.stream("/v1/subscriptions", "text/plain", edges)
     }
 
-    /// Removes subscriptions in bulk. `edges` has a line `subscriber subject` for each.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`publish`](Self::publish), and when `edges` cannot be read.
-    pub fn unsubscribe_many(&mut self, edges: &mut dyn Read) -> Outcome<Value> {
-        self.stream("/v1/subscriptions/remove", "text/plain", edges)
-    }
-
     /// Copies the server's graph to `out`, in the format of the file in a data directory.
     ///
     /// # Errors

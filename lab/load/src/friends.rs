@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use degrees::Distribution;
 use generate::Generator;
+pub use generate::Options;
 use machine::failure::{Context, Failure, Outcome};
 use neighbourhood::Neighbourhood;
 
@@ -27,18 +28,6 @@ const WRITE_BYTES: usize = 256 * 1024;
 
 /// Users between two progress reports.
 const USERS_A_STEP: u32 = 4096;
-
-/// Options of a graph to generate.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub struct Options {
-    /// Number of users; their ids start at 1.
-    pub users: u32,
-    /// Friends that each new user makes. Friendship is mutual, so the mean degree is about twice
-    /// this.
-    pub degree: u32,
-    /// Seed. The same options give the same graph on every machine.
-    pub seed: u64,
-}
 
 /// Report on a generated graph.
 #[derive(Debug, Clone, Serialize)]

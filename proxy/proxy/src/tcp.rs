@@ -53,6 +53,8 @@ mod latency;
     reason = "a thread of its own waits for the disk, and has its own clock"
 )]
 mod access_log;
+/// Reasons why pairs are closed.
+mod close_reason;
 /// Stage 6: removal of closed pairs.
 mod close;
 

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use machine::humanize;
 use serde::Serialize;
-
-use super::report::events;
 
 /// Most kinds kept apart. A server may answer each event with a different text.
 const KINDS_MAX: usize = 20;
@@ -111,6 +110,12 @@ impl FailureKind {
             }
         }
     }
+}
+
+/// Formats a count of events: `1 event`, `2,000 events`.
+pub(super) fn events(count: u64) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} event{plural}", humanize::count(count))
 }
 
 #[cfg(test)]

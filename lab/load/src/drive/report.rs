@@ -6,7 +6,7 @@ use machine::humanize;
 use serde::Serialize;
 
 use super::answer::Receipts;
-use super::failures::{FailureKind, FailureSummary, Failures};
+use super::failures::{FailureKind, FailureSummary, Failures, events};
 use super::payload::Event;
 use crate::latency::Latency;
 use crate::published::Published;
@@ -258,12 +258,6 @@ impl Tally {
 
 fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(NANOS_MIN, NANOS_MAX, DIGITS).expect("the bounds are in order")
-}
-
-/// Formats a count of events: `1 event`, `2,000 events`.
-pub(super) fn events(count: u64) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} event{plural}", humanize::count(count))
 }
 
 #[cfg(test)]

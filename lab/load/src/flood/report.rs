@@ -41,11 +41,6 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether all expectations are met.
-    pub fn is_as_expected(&self) -> bool {
-        self.verdicts.iter().all(|verdict| verdict.met)
-    }
-
     /// Returns a sentence for each expectation that is not met.
     pub fn unmet_expectations(&self) -> impl Iterator<Item = &str> {
         let missed = self.verdicts.iter().filter(|verdict| !verdict.met);

@@ -11,8 +11,19 @@
 
 use client::random::Random;
 use machine::failure::{Failure, Outcome};
+use serde::Serialize;
 
-use super::Options;
+/// Options of a graph to generate.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Options {
+    /// Number of users; their ids start at 1.
+    pub users: u32,
+    /// Friends that each new user makes. Friendship is mutual, so the mean degree is about twice
+    /// this.
+    pub degree: u32,
+    /// Seed. The same options give the same graph on every machine.
+    pub seed: u64,
+}
 
 /// Generator, which makes users one after another. It stores four bytes for each edge.
 #[derive(Debug)]

@@ -11,10 +11,12 @@ use plotters::element::{PathElement, Rectangle, Text};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, IntoFont, RGBColor, ShapeStyle};
 
-use super::render::FONT;
 use super::scale::{self, Scale};
 use super::{Axis, Figure, Line, Panel, XScale};
 use points::{dashes, thin};
+
+/// Font families, the first preferred.
+pub const FONT: &str = "Roboto, Helvetica, Arial, sans-serif";
 
 /// Width of every figure in points.
 pub(super) const WIDTH: u32 = 1000;

@@ -9,11 +9,9 @@ use plotters::drawing::IntoDrawingArea;
 use plotters::style::{FontStyle, register_font};
 
 use super::Figure;
+pub use super::figure::FONT;
 use super::figure::{WIDTH, draw, height};
 use machine::failure::{Context, Failure, Outcome};
-
-/// Font families, the first preferred.
-pub const FONT: &str = "Roboto, Helvetica, Arial, sans-serif";
 
 /// Roboto (Apache-2.0), reduced to Latin letters.
 static ROBOTO: &[u8] = include_bytes!("Roboto-Regular.ttf");

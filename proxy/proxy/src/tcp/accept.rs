@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use reactor::{RelayDriver, SlotKey, Source};
 
-use crate::tcp::close::CloseReason;
+use crate::tcp::close_reason::CloseReason;
 use crate::tcp::effect::Effect;
 use crate::tcp::frontend::Frontend;
 use crate::tcp::metrics::Metric;

@@ -15,7 +15,7 @@ use std::time::Instant;
 use reactor::{Clock, RateLimitedWarnings, Tick};
 use wire::response::http_date;
 
-use crate::tcp::close::CloseReason;
+use crate::tcp::close_reason::CloseReason;
 use crate::tcp::limits::{ACCESS_BATCHES_WAITING, WARNING_INTERVAL};
 use crate::tcp::metrics::{Metric, WorkerCounters};
 use crate::tcp::pair::{ClientInfo, Pair};

@@ -6,7 +6,7 @@
 use reactor::{RateLimitedWarnings, Received, RelayDriver, SlotKey, Tick};
 use wire::proxy_header::{self, HeaderError};
 
-use crate::tcp::close::CloseReason;
+use crate::tcp::close_reason::CloseReason;
 use crate::tcp::effect::Effect;
 use crate::tcp::frontend::Frontend;
 use crate::tcp::metrics::Metric;

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::tcp::backend::Backend;
 use crate::tcp::balance;
-use crate::tcp::close::CloseReason;
+use crate::tcp::close_reason::CloseReason;
 use crate::tcp::effect::Effect;
 use crate::tcp::metrics::Metric;
 use crate::tcp::pair::{Phase, Side};

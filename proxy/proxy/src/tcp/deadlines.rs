@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use reactor::{RelayDriver, SlotKey, SlotScan, Tick};
 
-use crate::tcp::close::CloseReason;
+use crate::tcp::close_reason::CloseReason;
 use crate::tcp::limits::{IDLE_SCAN_INTERVAL, IDLE_SCANS_PER_TIMEOUT, LINGER};
 use crate::tcp::pair::{Pair, Phase};
 use crate::tcp::pair_table::PairTable;

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use crate::tcp::close::CloseReason;
+use crate::tcp::close_reason::CloseReason;
 use crate::tcp::pair::Direction;
 
 /// Next step of a pair.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use reactor::{Clock, Driver, Interest, RelayDriver, Slab, SlotKey, Tick, Wheel};
 
-use crate::tcp::close::CloseReason;
+use crate::tcp::close_reason::CloseReason;
 use crate::tcp::frontend::Frontend;
 use crate::tcp::metrics::{Metric, WorkerCounters};
 use crate::tcp::pair::{Direction, Pair, Phase, Side};

@@ -6,7 +6,7 @@
 
 use reactor::{Received, RelayDriver, Sent, SlotKey, Tenths, Tick};
 
-use crate::tcp::close::CloseReason;
+use crate::tcp::close_reason::CloseReason;
 use crate::tcp::effect::Effect;
 use crate::tcp::latency::LatencyRecorder;
 use crate::tcp::limits::{BLOCK_BYTES, BULK_BLOCKS, MOVES_PER_TURN};

@@ -6,7 +6,7 @@
 
 use reactor::{RelayDriver, SlotKey, Tenths};
 
-use crate::tcp::close::CloseReason;
+use crate::tcp::close_reason::CloseReason;
 use crate::tcp::effect::Effect;
 use crate::tcp::limits::ACKNOWLEDGED_CHECK_INTERVAL;
 use crate::tcp::pair::{Direction, FlowState, Side};

@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
 
 use super::ClientThread;
+use super::secure::errno_of;
 use crate::flood::behaviours::Behaviour;
 use crate::flood::failure_kind::FailureKind;
 use crate::flood::stream::Stream;
@@ -173,8 +174,4 @@ impl ClientThread<'_> {
             .add(socket, index as u64, interest)
             .map_err(errno_of)
     }
-}
-
-pub(super) fn errno_of(error: std::io::Error) -> Errno {
-    Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }

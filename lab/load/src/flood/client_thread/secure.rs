@@ -8,7 +8,6 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
 use super::ClientThread;
-use super::opening::errno_of;
 use crate::flood::failure_kind::FailureKind;
 use crate::flood::stream::Stream;
 use client::tls::{self, Session};
@@ -156,4 +155,9 @@ impl ClientThread<'_> {
         let detail = tls::explain(authority, error);
         self.on_broken(index, FailureKind::Tls, &detail);
     }
+}
+
+/// Returns the error number of a failed call.
+pub(super) fn errno_of(error: std::io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
