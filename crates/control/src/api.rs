@@ -13,7 +13,7 @@ use webhook::Webhook;
 
 use crate::idempotency::Keys;
 use crate::jwks::JwksMetrics;
-use crate::limits::{FEEDS_MAX, RELAYED_MAX};
+use crate::limits::FEEDS_MAX;
 use crate::live_tokens::LiveTokens;
 use crate::metrics::listener::ListenerMetrics;
 use crate::metrics::published::Published;
@@ -47,8 +47,6 @@ pub(crate) struct Api {
     pub(crate) presence: Option<Presence>,
     /// Bound on the readers of presence.
     pub(crate) feeds: Arc<Semaphore>,
-    /// Bound on the relayed requests.
-    pub(crate) relayed: Arc<Semaphore>,
 }
 
 /// Presence of a server, as the control API sees it.
@@ -79,7 +77,6 @@ impl Api {
             webhook: None,
             presence: None,
             feeds: Arc::new(Semaphore::new(FEEDS_MAX)),
-            relayed: Arc::new(Semaphore::new(RELAYED_MAX)),
         }
     }
 

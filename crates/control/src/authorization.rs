@@ -130,7 +130,7 @@ fn find_caller(tokens: &LiveTokens, headers: &HeaderMap) -> Result<Caller, (Deni
 }
 
 /// Counts the request's connection among those with authorized requests.
-fn take_place(request: &Request) -> Result<(), Problem> {
+pub(crate) fn take_place(request: &Request) -> Result<(), Problem> {
     match request.extensions().get::<Arc<Place>>() {
         Some(place) if !place.authorize() => Err(Problem::unavailable(format!(
             "the control listener has {AUTHORIZED_MAX} connections with authorized requests, which \

@@ -29,7 +29,7 @@ use crate::replicated::Replicated;
 use crate::shared::own::OwnState;
 use crate::time::now;
 use crate::tokens::Tokens;
-use crate::{demo, page_requests, routes};
+use crate::{demo, routes};
 
 /// Listener of the control API.
 #[derive(Debug)]
@@ -169,10 +169,8 @@ pub fn start(
     let mut within = routes::router(api.clone());
     if let Some(demo) = config.demo {
         api.tokens.open_demo();
-        let handler = page_requests::handler(runtime.handle().clone(), Arc::downgrade(&api));
-        api.server
-            .open_demo(DemoPage::new(demo.secret.clone(), socket.address, handler));
-        within = within.merge(demo::routes(demo));
+        api.server.open_demo(DemoPage::new(socket.address));
+        within = within.merge(demo::routes(demo, api.clone()));
     }
     let tls = config.tls.as_ref().map(LiveTls::new);
     let entrance = Entry {

@@ -98,9 +98,7 @@ mod health;
 mod openapi;
 /// The console: a page for operators.
 mod console;
-/// Requests of the demo page, which come through the public listener.
-mod page_requests;
-/// The secret of the demo page.
+/// Requests of the demo page.
 mod demo;
 /// Key sets of issuers, fetched from their JWKS addresses.
 mod jwks;
@@ -111,7 +109,7 @@ pub use admin::{AdminConfig, AdminSource, BackendReport, Backends, serve_admin};
 pub use api::Presence;
 pub use backup::ERLANG_IDS;
 pub use control::{Config, Control, Listen, Threads, start};
-pub use demo::Demo;
+pub use demo::{Demo, DemoSecret};
 pub use error::{StartError, TokensError};
 pub use idempotency::RestoredKey;
 pub use jwks::{JWKS_URLS_MAX, JwksFetcher, JwksMetrics, JwksStats, JwksUrl, KeysChanged};

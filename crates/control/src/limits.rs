@@ -242,9 +242,9 @@ pub(crate) const IDENTITY_BODY_BYTES_MAX: usize = 128 << 10;
 /// and connects.
 pub(crate) const TICKET_TTL_DEFAULT: Duration = Duration::from_secs(30);
 
-/// Relayed requests under way. Browsers open six connections each; beyond this the page is told to
-/// try again.
-pub(crate) const RELAYED_MAX: usize = 256;
+/// Requests of the demo page under way. Browsers open six connections each; beyond this the page is
+/// told to try again.
+pub(crate) const DEMO_REQUESTS_MAX: usize = 256;
 
 const _: () = assert!(
     IDENTITY_BODY_BYTES_MAX >= TICKET_IDS_MAX * (JSON_ESCAPE_BYTES * ID_BYTES_MAX + 4) + 256

@@ -154,8 +154,8 @@ pub(crate) fn is_stored(query: &Query<'_>) -> Result<bool, Problem> {
     Ok(query.word("history", &words)?.unwrap_or(true))
 }
 
-/// `POST /relay/v1/publish/{subject}?data=…`: a page's event is a text in the query.
-pub(crate) async fn relayed(
+/// `POST /demo/v1/publish/{subject}?data=…`: an event of the demo page is a text in the query.
+pub(crate) async fn of_page(
     State(api): State<Shared>,
     request: Request,
 ) -> Result<Response, Problem> {

@@ -24,7 +24,6 @@ mod openapi;
 mod publish;
 mod rights;
 mod presence;
-mod page_requests;
 #[expect(clippy::disallowed_types, reason = "a test is the client")]
 mod tls;
 #[expect(

@@ -29,7 +29,7 @@ use graph::Graph;
 use machine::signals::Signals;
 use rustix::rand::{GetRandomFlags, getrandom};
 use sd_notify::NotifyState;
-use server::{AccessLog, DemoSecret, Handle, Server};
+use server::{AccessLog, Handle, Server};
 use tls::TicketKeys;
 
 use crate::arguments::ServeArguments;
@@ -155,7 +155,6 @@ fn start(config: &Config, loaded: Loaded, parts: &mut Parts) -> Result<(), Failu
     let live = config.live_settings(&tickets).map_err(Failure::failed)?;
     let control_tls = live.tls.clone().filter(|_| config.control_tls);
     let settings = server::Settings {
-        demo: has_demo,
         observer: parts.webhook.as_ref().and_then(RunningWebhook::observer),
         access_log: access_log.clone(),
         live: Arc::new(live),
@@ -316,7 +315,7 @@ fn open_graph(config: &Config, engine: Option<&mut Engine>) -> Result<Arc<Graph>
 }
 
 /// Returns a secret that no other run has.
-fn demo_secret() -> Result<DemoSecret, Failure> {
+fn demo_secret() -> Result<control::DemoSecret, Failure> {
     let mut random = [0; size_of::<u128>()];
     let filled = getrandom(&mut random, GetRandomFlags::empty());
     if filled != Ok(random.len()) {
@@ -324,5 +323,5 @@ fn demo_secret() -> Result<DemoSecret, Failure> {
             "the system provides no random bits for the secret of --demo; remove --demo",
         ));
     }
-    Ok(DemoSecret::new(u128::from_ne_bytes(random)))
+    Ok(control::DemoSecret::new(u128::from_ne_bytes(random)))
 }

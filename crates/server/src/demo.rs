@@ -1,64 +1,26 @@
 //! The demo page: the page at `/` when it may publish.
 //!
-//! Owns the secret of this run. The page is told only where to ask for it: the
-//! control listener gives the secret to the page's origin. A proxy in front of the public listener
-//! passes on any request, with any `Host`, and may leave no trace of itself; but it does not lead
-//! to the control listener. So a request with the secret comes from a browser on this machine. Must
-//! never put the secret into an answer of the public listener.
+//! The page is told only where the control listener is, which gives the secret of this run to the
+//! page's origin. A proxy in front of the public listener passes on any request, with any `Host`,
+//! and may leave no trace of itself; but it does not lead to the control listener. So a request with
+//! the secret comes from a browser on this machine.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use subtle::ConstantTimeEq;
 use wire::head::Request;
 use wire::host::Host;
 use wire::status::Status;
 
 use crate::answer::{Answer, Fields, HTML, PAGE_POLICY, page_of};
-use crate::mail::PageHandler;
 
 /// Element of the page that holds the address of the control listener; empty when the page may not
 /// publish.
 const PLACEHOLDER: &str = r#"<meta name="control" content="">"#;
 
-/// Secret in requests of the demo page: 128 random bits, valid for one run. Its `Debug` hides it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct DemoSecret(Arc<str>);
-
-impl DemoSecret {
-    /// Makes a secret of random bits.
-    ///
-    /// ```
-    /// let secret = server::DemoSecret::new(0xec1e);
-    /// assert_eq!(secret.reveal(), "0000000000000000000000000000ec1e");
-    /// ```
-    pub fn new(random: u128) -> Self {
-        Self(format!("{random:032x}").into())
-    }
-
-    /// Returns the secret as requests carry it: 32 hexadecimal digits.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-
-    /// Returns whether `given` is the secret, in constant time.
-    pub(crate) fn matches(&self, given: &str) -> bool {
-        self.0.as_bytes().ct_eq(given.as_bytes()).into()
-    }
-}
-
-impl fmt::Debug for DemoSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("DemoSecret(…)")
-    }
-}
-
-/// Demo page, and the control API that answers its requests. Made once for a server.
+/// Demo page. Made once for a server.
 pub struct DemoPage {
-    pub(crate) secret: DemoSecret,
-    pub(crate) handler: Box<PageHandler>,
     /// The element that [`PLACEHOLDER`] is replaced by.
     control: Box<str>,
     body: Box<[u8]>,
@@ -66,9 +28,8 @@ pub struct DemoPage {
 }
 
 impl DemoPage {
-    /// A page whose requests go through `handler` when they carry `secret`, for which the page asks
-    /// the control listener at `control`.
-    pub fn new(secret: DemoSecret, control: SocketAddr, handler: Box<PageHandler>) -> Self {
+    /// A page that publishes and subscribes on the control listener at `control`.
+    pub fn new(control: SocketAddr) -> Self {
         // Content security policies have no IPv6 addresses (CSP Level 3, section 2.3.1).
         let origin = match control {
             SocketAddr::V4(control) => format!("http://{control}"),
@@ -77,8 +38,6 @@ impl DemoPage {
         let filled = format!(r#"<meta name="control" content="{origin}">"#);
         let connect = format!("connect-src 'self' {origin}");
         Self {
-            secret,
-            handler,
             body: filled_page(&filled, false),
             control: filled.into(),
             policy: PAGE_POLICY.replace("connect-src 'self'", &connect).into(),
@@ -118,12 +77,11 @@ mod tests {
     use super::*;
 
     fn page(control: &str) -> DemoPage {
-        let control = control.parse().unwrap();
-        DemoPage::new(DemoSecret::new(7), control, Box::new(|_, _| ()))
+        DemoPage::new(control.parse().unwrap())
     }
 
     #[test]
-    fn the_page_knows_the_control_listener_and_not_the_secret() {
+    fn the_page_knows_the_control_listener() {
         assert_eq!(page_of(false).matches(PLACEHOLDER).count(), 1);
         for (control, origin) in [
             ("127.0.0.1:81", "http://127.0.0.1:81"),
@@ -133,7 +91,6 @@ mod tests {
             let answer = page.answer();
             let body = str::from_utf8(&answer.body).unwrap();
             assert!(body.contains(&format!(r#"name="control" content="{origin}""#)));
-            assert!(!body.contains(page.secret.reveal()));
             let policy = format!("connect-src 'self' {origin};");
             assert!(page.policy.contains(&policy), "{}", page.policy);
         }
@@ -152,16 +109,6 @@ mod tests {
     #[test]
     fn the_page_has_the_limit_of_ids() {
         assert!(page_of(false).contains(&format!("bytes > {}", wire::target::ID_BYTES_MAX)));
-    }
-
-    #[test]
-    fn a_secret_matches_itself_only_and_is_not_shown() {
-        let secret = DemoSecret::new(u128::MAX / 3);
-        assert!(secret.matches(secret.reveal()));
-        for wrong in ["", "1", &secret.reveal()[1..], &"5".repeat(33)] {
-            assert!(!secret.matches(wrong), "{wrong}");
-        }
-        assert!(!format!("{secret:?}").contains("555"));
     }
 
     #[test]

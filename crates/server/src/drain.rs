@@ -143,7 +143,7 @@ impl Drain {
                 }
                 Phase::Head { partial: false } => table.end(key, CloseReason::Drain),
                 // A request in flight is answered, and the answer closes the connection.
-                Phase::Head { partial: true } | Phase::AwaitingControl | Phase::AwaitingKeys => {}
+                Phase::Head { partial: true } | Phase::AwaitingKeys => {}
                 Phase::Ending { .. } | Phase::Closed => {}
             }
         }

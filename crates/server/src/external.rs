@@ -100,10 +100,8 @@ impl ExternalWorker {
             Mail::Inspect { sessions, report } => Some(WorkerCommand::Inspect(sessions, report)),
             Mail::Close(sessions) => Some(WorkerCommand::Close(sessions)),
             Mail::Drain { ends: true } => Some(WorkerCommand::Drain),
-            // Only the server's own workers have streams, relay requests, have backlogs and
-            // take settings.
+            // Only the server's own workers have streams and backlogs, and take settings.
             Mail::Drain { ends: false }
-            | Mail::Answer { .. }
             | Mail::Published(_)
             | Mail::Slowest { .. }
             | Mail::Reload(_)

@@ -186,7 +186,7 @@ impl Ingress {
             Phase::Head { .. } if connection.blocked => return false,
             // Its requests so far have used up the turn.
             Phase::Head { .. } if self.unread.contains_key(&key) => return false,
-            Phase::AwaitingControl | Phase::AwaitingKeys | Phase::Closed => return false,
+            Phase::AwaitingKeys | Phase::Closed => return false,
             _ => {}
         }
         let extras = connection.extras;
@@ -244,7 +244,7 @@ impl Ingress {
             // ignored. One that says a lot does not speak this protocol.
             Phase::Open(_) if is_full => table.close(key, CloseReason::Rejected),
             Phase::Open(_) | Phase::Ending { .. } | Phase::Closed => {}
-            Phase::AwaitingControl | Phase::AwaitingKeys => {}
+            Phase::AwaitingKeys => {}
             Phase::Polling => self.keep_pipelined(table, key, bytes),
             Phase::Head { partial: false } => self.read_heads(table, key, bytes, 0, handler),
             Phase::Head { partial: true } => {

@@ -59,7 +59,7 @@ mod client_publish;
 mod answer;
 /// What streams and polls alike are asked for.
 mod stream_query;
-/// Demo page, and the secret of its requests.
+/// Demo page.
 mod demo;
 /// Parcels in flight in a worker.
 mod parcel;
@@ -95,13 +95,13 @@ pub use wire::target::IDS_MAX;
 
 pub use access_log::{AccessEntry, AccessLog, AccessLogCounts, AccessWork};
 pub use client_publish::{EventPublisher, PublishDone, PublishError};
-pub use demo::{DemoPage, DemoSecret};
+pub use demo::DemoPage;
 pub use external::{ExternalWorker, WorkerCommand};
 pub use handle::{Handle, PendingReload};
 pub use identity::{KeyFetcher, Standing, TicketNews};
 pub use listener::{Listener, ListenerKind, ListenerSocket};
 pub use login_check::{LoginChecker, LoginQuestion, LoginVerdict};
-pub use mail::{GapReport, PageHandler, PageRequest, PageResponse, SessionReport};
+pub use mail::{GapReport, SessionReport};
 pub use observer::{ObservedSession, Observer, SessionObserver};
 pub use post::Post;
 pub use presence::{

@@ -242,9 +242,6 @@ pub(crate) const REFUSED_RETRY_MIN: Duration = Duration::from_secs(5);
 /// Time over which the reconnect delays of refused streams are spread.
 pub(crate) const REFUSED_RETRY_SPREAD: Duration = Duration::from_secs(10);
 
-/// How long the control API may take to answer a relayed request.
-pub(crate) const PAGE_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// How long a request waits for key sets to be fetched, when its token names an unknown key; and
 /// for a program outside that should have decided on its login before.
 pub(crate) const KEY_FETCH_TIMEOUT: Duration = Duration::from_secs(5);

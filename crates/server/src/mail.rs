@@ -42,11 +42,6 @@ pub(crate) enum Mail {
     Revoke(Revoked),
     /// End those of the sessions whose identity was issued before a time.
     RevokeOlder(Vec<SlotKey>, UnixSeconds),
-    /// The whole response to a relayed request.
-    Answer {
-        key: SlotKey,
-        response: PageResponse,
-    },
     /// What became of an event that a client has published.
     Published(Published),
     /// The key sets were fetched: requests that waited for it go on.
@@ -109,30 +104,6 @@ pub struct GapReport {
     /// Time since the notice.
     pub ago: Duration,
 }
-
-/// Request of the demo page, made of the public listener, that the control API answers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PageRequest {
-    /// `POST`, `PUT`, `DELETE` or `GET`.
-    pub method: &'static str,
-    /// Path and query after `/relay`, still percent-encoded.
-    pub path_and_query: String,
-}
-
-/// The control API's response to a request of the demo page. The body is JSON.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PageResponse {
-    /// HTTP status code.
-    pub status: u16,
-    /// The media type of the body.
-    pub content_type: &'static str,
-    /// The body.
-    pub body: Vec<u8>,
-}
-
-/// Handler of the demo page's requests. Called on a worker: it must hand the work to another thread
-/// and return at once, and call `answer` later from there.
-pub type PageHandler = dyn Fn(PageRequest, Box<dyn FnOnce(PageResponse) + Send>) + Send + Sync;
 
 /// What became of an event that a client has published.
 pub(crate) struct Published {

@@ -30,8 +30,6 @@ mod accessed;
 mod websocket;
 /// Long polling.
 mod poll;
-/// Requests of the demo page, which the control API answers.
-mod page_request;
 /// What is kept of sessions.
 mod sessions;
 /// Requests to answers or streams.
@@ -40,7 +38,6 @@ mod requests;
 pub(crate) use checked::Checked;
 pub(crate) use follow::CommandError;
 pub(crate) use last_word::{LastWord, Leaving, end_stream};
-pub(crate) use page_request::respond;
 pub(crate) use poll::{Polls, Wake};
 pub(crate) use requests::Requests;
 pub(crate) use sessions::Sessions;

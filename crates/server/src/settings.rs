@@ -22,8 +22,6 @@ pub struct Settings {
     pub external_workers: u16,
     /// Close a connection whose peer acknowledges no data for this long (`TCP_USER_TIMEOUT`).
     pub user_timeout: Duration,
-    /// Whether requests of the demo page are passed on to the control API.
-    pub demo: bool,
     /// Limits of the history of events; `None` for no history.
     pub history: Option<history::Limits>,
     /// Told of the sessions that begin and end, if there is one.
@@ -123,7 +121,6 @@ impl Default for Settings {
             private_fds: false,
             external_workers: 0,
             user_timeout: Duration::from_secs(15),
-            demo: false,
             history: None,
             observer: None,
             login_check: false,

@@ -47,9 +47,6 @@ pub struct Request<'a> {
     pub host: Option<&'a str>,
     /// The `Origin` field.
     pub origin: Option<&'a str>,
-    /// The `X-Encke-Relay` field: the secret of the demo page. A page of another origin cannot send
-    /// the field without a preflight (WHATWG Fetch, section 3.2.2).
-    pub relay: Option<&'a str>,
     /// Whether the request has a field that proxies add: `Forwarded`, `X-Forwarded-…` or `Via`.
     pub forwarded: bool,
     /// The `Last-Event-ID` field (WHATWG HTML, section 9.2.4).
@@ -158,7 +155,6 @@ pub fn parse_from(input: &[u8], seen: usize) -> Result<Option<Request<'_>>, Head
         query,
         host: fields.host,
         origin: fields.origin,
-        relay: fields.relay,
         forwarded: fields.forwarded,
         last_event_id: fields.last_event_id,
         expects_continue: fields.expects_continue && version == Version::Http11,

@@ -6,12 +6,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use router::Counts;
-use server::DemoSecret;
 
 use super::fake::{Fake, NONE, Workers};
 use crate::control::start;
 use crate::limits::UNAUTHORIZED_MAX;
-use crate::{Config, Control, Demo, Listen, StartError, Threads, Tokens};
+use crate::{Config, Control, Demo, DemoSecret, Listen, StartError, Threads, Tokens};
 
 /// What takes longer has failed. Nothing takes a tenth of it on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -168,7 +168,7 @@ impl Ingress {
         match (connection.phase, received) {
             // The peer reads on, and its last answer is still to be taken or to come.
             (Phase::Head { .. }, Received::Closed) if connection.blocked => {}
-            (Phase::AwaitingControl | Phase::AwaitingKeys, _) => {}
+            (Phase::AwaitingKeys, _) => {}
             (Phase::Ending { .. } | Phase::Closed, _) => {}
             (_, Received::Closed) => table.close_both(key, CloseReason::Peer),
             (Phase::Polling, Received::Open) => {

@@ -15,7 +15,7 @@ use super::login::Refused;
 use super::route::{Health, Route};
 use super::sessions::Sessions;
 use super::stream_request::{self, Form};
-use super::{page_request, websocket};
+use super::websocket;
 use crate::admission::Admission;
 use crate::answer::{Answer, Responder};
 use crate::client_address;
@@ -65,10 +65,6 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
         }
         let shared = &sessions.shared;
         let route = Route::of(request.path);
-        if let (Route::PageRequest, true) = (&route, shared.settings.demo) {
-            let demo = shared.demo.get();
-            return page_request::relay(table, responder, &sessions.mailbox, demo, key, request);
-        }
         let answer = match (route, request.method) {
             (_, Method::Connect | Method::Other) => {
                 Answer::error(Status::NOT_IMPLEMENTED, "unknown method; use GET")
@@ -76,7 +72,7 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
             (Route::Health(_), _) if responder.live.health => {
                 Answer::method_not_allowed("GET, HEAD")
             }
-            (Route::Unknown | Route::PageRequest | Route::Health(_), _) => Answer::error(
+            (Route::Unknown | Route::Health(_), _) => Answer::error(
                 Status::NOT_FOUND,
                 "unknown path; streams are at /events/{id}, /stream/{id}, /test/{id} and \
                  /ws/{id}, polls at /poll/{id}",

@@ -9,7 +9,6 @@ pub(super) enum Route<'a> {
     AsyncApi,
     Stream(Transport, &'a str),
     Poll(&'a str),
-    PageRequest,
     Health(Health),
     Server,
     Unknown,
@@ -40,12 +39,8 @@ impl<'a> Route<'a> {
             }
         }
         match path.strip_prefix("/poll") {
-            Some("") => return Self::Poll(""),
-            Some(rest) if rest.starts_with('/') => return Self::Poll(&rest[1..]),
-            _ => {}
-        }
-        match path.strip_prefix("/relay") {
-            Some(rest) if rest.starts_with('/') => Self::PageRequest,
+            Some("") => Self::Poll(""),
+            Some(rest) if rest.starts_with('/') => Self::Poll(&rest[1..]),
             _ => Self::Unknown,
         }
     }

@@ -87,8 +87,6 @@ pub(crate) type OwedPlace = std::num::NonZeroU32;
 pub(crate) enum Phase {
     /// Between requests, or within a head whose first bytes the ingress stage keeps.
     Head { partial: bool },
-    /// The control API works on its request; input waits.
-    AwaitingControl,
     /// The key of its token is not known, and the key sets are fetched; input waits.
     AwaitingKeys,
     /// Logged in, and waits for events to be answered with; further requests wait.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use reactor::{Driver, SlotKey, Tenths, Tick};
 
 use super::{CloseReason, ConnectionTable, Phase};
-use crate::limits::{KEY_FETCH_TIMEOUT, LINGER, PAGE_REQUEST_TIMEOUT, REFUSED_HEAD_TIMEOUT};
+use crate::limits::{KEY_FETCH_TIMEOUT, LINGER, REFUSED_HEAD_TIMEOUT};
 
 /// Action for a connection whose phase has lasted too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,6 @@ impl<D: Driver> ConnectionTable<D> {
                 };
                 stalled.or(Some(since.after(timeout)))
             }
-            Phase::AwaitingControl => Some(since.after(PAGE_REQUEST_TIMEOUT)),
             Phase::AwaitingKeys => Some(since.after(KEY_FETCH_TIMEOUT)),
             Phase::Open(_) => stalled,
             // Its last word may still be taken.
@@ -88,7 +87,7 @@ impl<D: Driver> ConnectionTable<D> {
         let (phase, blocked) = (connection.phase, connection.blocked);
         let admitted = connection.admitted;
         let deadline = self.deadline(key)?;
-        let stalls = blocked && !matches!(phase, Phase::AwaitingControl | Phase::AwaitingKeys);
+        let stalls = blocked && phase != Phase::AwaitingKeys;
         if deadline > now || (stalls && self.renew_deadline(key)) {
             self.arm(key);
             return None;

@@ -7,7 +7,6 @@ use reactor::Driver;
 use super::Worker;
 use crate::inspect::inspect;
 use crate::mail::{Mail, Reload};
-use crate::session::respond;
 use crate::settings::LiveSettings;
 
 impl<D: Driver> Worker<D> {
@@ -41,9 +40,6 @@ impl<D: Driver> Worker<D> {
                 Mail::Close(sessions) => self.end_kicked(sessions),
                 Mail::Revoke(revoked) => self.lease_scan.search(revoked),
                 Mail::RevokeOlder(sessions, before) => self.revoke_older(sessions, before),
-                Mail::Answer { key, response } => {
-                    respond(&mut self.table, &mut self.responder, key, response);
-                }
                 Mail::Published(it) => self.sessions.published(&mut self.table, &it),
                 Mail::KeysFetched => self.sessions.awaiting_keys.release(),
                 Mail::LoginChecked {

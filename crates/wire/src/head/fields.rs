@@ -24,7 +24,6 @@ pub enum Body {
 pub(super) struct Fields<'a> {
     pub(super) host: Option<&'a str>,
     pub(super) origin: Option<&'a str>,
-    pub(super) relay: Option<&'a str>,
     /// Whether there is a field that proxies add.
     pub(super) forwarded: bool,
     pub(super) last_event_id: Option<&'a str>,
@@ -51,7 +50,6 @@ impl<'a> Fields<'a> {
         let mut fields = Self {
             host: None,
             origin: None,
-            relay: None,
             forwarded: false,
             last_event_id: None,
             expects_continue: false,
@@ -86,9 +84,6 @@ impl<'a> Fields<'a> {
                 10 if name.eq_ignore_ascii_case("connection") => fields.connection(header.value),
                 13 if name.eq_ignore_ascii_case("last-event-id") => {
                     fields.last_event_id = Some(text(header.value)?);
-                }
-                13 if name.eq_ignore_ascii_case("x-encke-relay") => {
-                    fields.relay = Some(text(header.value)?);
                 }
                 14 if name.eq_ignore_ascii_case("content-length") => {
                     let length = length(header.value)?;

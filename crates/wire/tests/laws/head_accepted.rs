@@ -12,7 +12,7 @@ fn accept(head: &str) -> Request<'_> {
 #[test]
 fn every_part_of_a_head_is_found() {
     let head = "GET /events/a,b%2Cc?id=d&x HTTP/1.1\r\nHost: example.org:8000\r\n\
-                Accept: text/event-stream\r\nORIGIN:https://a.example \r\nx-encke-relay: 1\r\n\
+                Accept: text/event-stream\r\nORIGIN:https://a.example \r\n\
                 expect: 100-Continue\r\nLast-Event-ID: e-7\r\n\r\nGET";
     let request = accept(head);
     assert_eq!(
@@ -24,7 +24,6 @@ fn every_part_of_a_head_is_found() {
             query: Some("id=d&x"),
             host: Some("example.org:8000"),
             origin: Some("https://a.example"),
-            relay: Some("1"),
             forwarded: false,
             last_event_id: Some("e-7"),
             expects_continue: true,
