@@ -130,6 +130,12 @@ impl Problem {
         };
         serde_json::to_vec(&details).expect("strings and a number are JSON")
     }
+    /// Returns the status of the answer.
+    #[cfg(test)]
+    pub(crate) const fn status(&self) -> StatusCode {
+        self.status
+    }
+
     /// Returns the sentence that says what is wrong.
     #[cfg(test)]
     pub(crate) fn detail(&self) -> &str {
