@@ -134,8 +134,10 @@ chaos: setup build
 	cd harness/tests && ENCKE=$(abspath $(target)/$(profile_dir)/encke) .venv/bin/python -m checker --report $(abspath $(target)/chaos) $(CHAOS)
 
 # Simulated lives of servers and of clusters: SEEDS of them, from the seed SEED on. One that fails is told with its seed.
+# Assertions are on in whatever profile.
 SEEDS ?= 100000
 SEED ?= 0
+sim: export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS = true
 sim:
 	SEEDS=$(SEEDS) SEED=$(SEED) $(cargo_test) --lib -- sim::lives
 	SEEDS=$(SEEDS) SEED=$(SEED) cargo test --quiet -p sim --profile $(CARGO_PROFILE) --lib -- lives

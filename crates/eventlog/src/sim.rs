@@ -2,18 +2,16 @@
 //!
 //! For simulations: no part of a release.
 
-mod disk;
-
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use std::{fmt, io};
 
 use router::{Log, LogBatch, LogMetrics, Marks, Restored, Tally};
+use simulated::disk::{self, File};
 
-pub use disk::{Faults, SimDirectory};
-
+use crate::disk::{Disk, DiskFile};
 use crate::error::OpenError;
 use crate::queue::{Queue, Taken};
 use crate::recovery::{Recovery, recover};
@@ -35,7 +33,7 @@ pub struct SimLog {
 pub struct SimLogWorker {
     queue: Arc<Queue>,
     taken: Taken,
-    work: Work<SimDirectory>,
+    work: Work<disk::Disk>,
 }
 
 impl fmt::Debug for SimLogWorker {
@@ -91,7 +89,7 @@ impl SimLogWorker {
 ///
 /// When the directory is damaged where positions depend on it, or fails.
 pub fn open(
-    directory: &SimDirectory,
+    directory: &disk::Disk,
     limits: Limits,
     sync: SyncPolicy,
     run: Run,
@@ -121,4 +119,54 @@ pub fn open(
         work,
     };
     Ok((Arc::new(SimLog { queue, counters }), worker, recovery))
+}
+
+impl Disk for disk::Disk {
+    type File = File;
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        Ok(self.names())
+    }
+
+    fn read(&self, name: &str) -> io::Result<Vec<u8>> {
+        Ok(self.open(name)?.content())
+    }
+
+    fn create(&self, name: &str) -> io::Result<File> {
+        self.create(name)
+    }
+
+    fn open(&self, name: &str) -> io::Result<File> {
+        self.open(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.remove(name)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync()
+    }
+}
+
+impl DiskFile for File {
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write(offset, bytes)
+    }
+
+    fn reserve(&self, bytes: u64) -> io::Result<()> {
+        self.reserve(bytes)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.set_len(len)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync()
+    }
 }

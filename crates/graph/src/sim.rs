@@ -2,12 +2,10 @@
 //!
 //! For simulations: no part of a release.
 
-mod disk;
-
-use std::fmt;
 use std::sync::Arc;
+use std::{fmt, io};
 
-pub use disk::{Faults, SimDisk};
+use simulated::disk::{self, File};
 
 use crate::graph::Graph;
 use crate::memory::Memory;
@@ -40,8 +38,8 @@ impl SimWriter {
 /// # Errors
 ///
 /// When the file is damaged, or the disk fails.
-pub fn open(disk: &Arc<SimDisk>, pending_min: usize) -> Result<(Graph, SimWriter), OpenError> {
-    let shared: Arc<dyn Disk> = Arc::clone(disk) as Arc<dyn Disk>;
+pub fn open(disk: &disk::Disk, pending_min: usize) -> Result<(Graph, SimWriter), OpenError> {
+    let shared: Arc<dyn Disk> = Arc::new(disk.file());
     let opened = (|| -> Result<(Store, Memory), Refusal> {
         if shared.len()? == 0 {
             fill(Arc::clone(&shared), Nothing)?;
@@ -54,8 +52,40 @@ pub fn open(disk: &Arc<SimDisk>, pending_min: usize) -> Result<(Graph, SimWriter
     Ok((graph, SimWriter(work)))
 }
 
+impl Disk for File {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.len())
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.set_len(len)
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.write(offset, data)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync()
+    }
+
+    fn forget_cached(&self) {
+        self.forget_cached();
+    }
+
+    fn has_room(&self, bytes: u64) -> io::Result<()> {
+        self.reserve(bytes)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use simulated::disk::{self, Faults, Nth};
+
     use super::*;
     use crate::{Answer, Change, GraphError, Id};
 
@@ -69,21 +99,21 @@ mod tests {
 
     #[test]
     fn what_no_step_has_written_is_lost_with_the_process() {
-        let disk = SimDisk::holding(Vec::new());
+        let disk = disk::Disk::from(Vec::new());
         let (graph, mut writer) = open(&disk, 4).unwrap();
         subscribe(&graph, 1);
         assert!(writer.step());
         assert!(!writer.step());
         subscribe(&graph, 2);
         assert_eq!((graph.counts().edges, graph.waiting_changes()), (1, 1));
-        let left = disk.left_by_killed();
+        let left = disk.after_kill();
         let (found, _writer) = open(&left, 4).unwrap();
         assert_eq!(found.counts().edges, 1);
     }
 
     #[test]
     fn changes_beyond_a_bound_are_refused_until_others_are_answered() {
-        let disk = SimDisk::holding(Vec::new());
+        let disk = disk::Disk::from(Vec::new());
         let (graph, mut writer) = open(&disk, 4).unwrap();
         let change = Change::Subscribe {
             subscriber: Id::from(1),
@@ -110,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_large_change_is_made_in_commits_of_a_bounded_size() {
-        let disk = SimDisk::holding(Vec::new());
+        let disk = disk::Disk::from(Vec::new());
         let (graph, mut writer) = open(&disk, 1 << 20).unwrap();
         let many = (1..=40_000).map(|subscriber| Change::Subscribe {
             subscriber: Id::from(subscriber),
@@ -130,7 +160,7 @@ mod tests {
     #[test]
     fn a_process_that_is_killed_within_any_write_leaves_a_whole_graph() {
         let writes = {
-            let disk = SimDisk::holding(Vec::new());
+            let disk = disk::Disk::from(Vec::new());
             let (graph, mut writer) = open(&disk, 4).unwrap();
             let before = disk.writes();
             for subscriber in 1..10 {
@@ -141,10 +171,10 @@ mod tests {
         };
         assert!(writes.clone().count() > 20);
         for at in writes {
-            let disk = SimDisk::holding(Vec::new());
+            let disk = disk::Disk::from(Vec::new());
             let (graph, mut writer) = open(&disk, 4).unwrap();
             disk.set(Faults {
-                killed_at: Some(at),
+                killed_at: Some(Nth::Write(at)),
                 ..Faults::default()
             });
             let mut made = 0;
@@ -156,9 +186,9 @@ mod tests {
                 }
                 made += 1;
             }
-            let left = disk.left_by_killed();
-            for content in [left.after_kill(), left.after_power_loss_torn_by(at)] {
-                let (found, _writer) = open(&SimDisk::holding(content), 4).unwrap();
+            let left = disk.after_kill();
+            for left in [left.clone(), left.after_power_loss(at)] {
+                let (found, _writer) = open(&left, 4).unwrap();
                 let edges = found.counts().edges;
                 assert!((made..=made + 1).contains(&edges), "write {at}: {edges}");
             }

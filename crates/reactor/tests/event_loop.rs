@@ -1,15 +1,17 @@
 //! Laws of the turn and of the pause of accepting, over a driver in memory and in virtual time.
 
+use std::cell::RefMut;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use reactor::{
-    Accepted, Acceptor, Clock, Counters, Driver, EventLoop, Handler, Interest, ListenerOptions,
-    Mailbox, MetricSet, RateLimitedWarnings, Received, Sent, Signal, TcpInfo, Tick, Timing, Token,
+    Accepted, Acceptor, Clock, Counters, Driver, EventLoop, Handler, Mailbox, MetricSet,
+    RateLimitedWarnings, Signal, Tick, Timing,
 };
-use rustix::io::Errno;
+use simulated::SimDriver;
+use simulated::network::{LISTENER, Network, Socket, network};
 
 reactor::metrics! {
     /// What the worker of these tests counts.
@@ -22,165 +24,56 @@ reactor::metrics! {
     }
 }
 
-/// A kernel with one kind of event: connections that wait at listeners. Time passes only while a
-/// worker waits.
-struct Kernel {
-    now: Tick,
-    /// A rung mailbox ends a wait.
-    mailbox: Arc<Mailbox<u32>>,
-    /// Open listeners, each with whether it is paused.
-    listeners: Vec<(Token, bool)>,
-    waiting: usize,
-    descriptors: usize,
-}
-
-impl Default for Kernel {
-    fn default() -> Self {
-        Self {
-            now: Tick::default(),
-            mailbox: Arc::new(Mailbox::new(usize::MAX).expect("an eventfd")),
-            listeners: Vec::new(),
-            waiting: 0,
-            descriptors: 0,
-        }
-    }
-}
-
-impl Driver for Kernel {
-    type Socket = ();
-    type Listener = Token;
-
-    fn elapsed(&self) -> Duration {
-        self.now.since(Tick::default())
-    }
-
-    fn unix_seconds(&self) -> u64 {
-        0
-    }
-
-    /// Returns for a signal, for a rung mailbox, or when the time is over.
-    fn wait(&mut self, timeout: Option<Duration>, signals: &mut Vec<Signal>) -> io::Result<()> {
-        signals.clear();
-        let open = self.listeners.iter().filter(|(_, paused)| !paused);
-        let reported = open.filter(|_| self.waiting > 0);
-        signals.extend(reported.map(|&(token, _)| Signal {
-            token,
-            readable: true,
-            writable: false,
-            ended: false,
-        }));
-        if signals.is_empty() && self.mailbox.is_asleep() {
-            let timeout = timeout.expect("without a deadline nothing ends this wait");
-            self.now = self.now.after(timeout);
-        }
-        Ok(())
-    }
-
-    fn listen(&mut self, _: SocketAddr, _: &ListenerOptions, token: Token) -> io::Result<Token> {
-        self.listeners.push((token, false));
-        Ok(token)
-    }
-
-    fn accept(&mut self, _: &Token) -> Accepted<()> {
-        if self.waiting == 0 {
-            return Accepted::Nobody;
-        }
-        if self.descriptors == 0 {
-            return Accepted::Exhausted(Errno::MFILE);
-        }
-        self.waiting -= 1;
-        self.descriptors -= 1;
-        Accepted::Connection((), ADDRESS)
-    }
-
-    fn pause_listener(&mut self, listener: &Token, token: Token, paused: bool) {
-        assert_eq!(*listener, token);
-        let open = self.listeners.iter_mut().find(|open| open.0 == token);
-        let open = open.expect("only open listeners are paused");
-        assert_ne!(open.1, paused, "pauses and resumes take turns");
-        open.1 = paused;
-    }
-
-    fn close_listener(&mut self, listener: Token) {
-        self.listeners.retain(|open| open.0 != listener);
-    }
-
-    fn watch(&mut self, (): &(), _: Token, _: Interest) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn watch_writable(&mut self, (): &(), _: Token) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn recv(&mut self, (): &(), _: &mut [u8]) -> Received {
-        Received::Blocked
-    }
-
-    fn send(&mut self, (): &(), _: &[&[u8]]) -> Sent {
-        Sent::Blocked
-    }
-
-    fn shutdown_write(&mut self, (): &()) {}
-
-    fn reset_on_close(&mut self, (): &()) {}
-
-    fn peer(&self, (): &()) -> Option<SocketAddr> {
-        None
-    }
-
-    fn tcp_info(&mut self, (): &()) -> Option<TcpInfo> {
-        None
-    }
-}
-
 const ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1);
-
-const OPTIONS: ListenerOptions = ListenerOptions {
-    backlog: 1,
-    user_timeout: Duration::ZERO,
-    keepalive: None,
-    defer_accept: None,
-    fast_open: None,
-    send_buffer: None,
-};
 
 /// A worker that notes what it is asked to do.
 struct Worker {
-    kernel: Kernel,
+    kernel: SimDriver,
     counters: Counters<Metric, { Metric::ALL.len() }>,
     mailbox: Arc<Mailbox<u32>>,
     received: Vec<u32>,
-    acceptor: Acceptor<Token>,
+    acceptor: Acceptor<usize>,
     clock: Clock,
     deadline: Option<Tick>,
     work: bool,
     calls: Vec<&'static str>,
-    accepted: usize,
+    accepted: Vec<Socket>,
 }
 
 impl Worker {
-    fn new(kernel: Kernel) -> Self {
+    /// Makes a worker with so many descriptors left, and a listener where so many clients wait.
+    fn new(waiting: usize, descriptors: usize) -> Self {
+        let mailbox = Arc::new(Mailbox::new(usize::MAX).expect("an eventfd"));
+        let kernel = SimDriver(network(descriptors));
+        let rung = Arc::clone(&mailbox);
+        kernel.0.borrow_mut().wakes = Some(Box::new(move || !rung.is_asleep()));
         let warnings = RateLimitedWarnings::new(Duration::from_secs(1));
         let mut worker = Self {
             clock: Clock::new(&kernel),
             counters: Counters::default(),
-            mailbox: Arc::clone(&kernel.mailbox),
+            mailbox,
             kernel,
             received: Vec::new(),
             acceptor: Acceptor::new(warnings, "raise the limit"),
             deadline: None,
             work: false,
             calls: Vec::new(),
-            accepted: 0,
+            accepted: Vec::new(),
         };
         worker.listen();
+        for _ in 0..waiting {
+            worker.network().connect(b"", 0, 0);
+        }
         worker
+    }
+
+    fn network(&self) -> RefMut<'_, Network> {
+        self.kernel.0.borrow_mut()
     }
 
     fn listen(&mut self) {
         let open = self.acceptor.open(&mut self.kernel, (), |kernel, token| {
-            kernel.listen(ADDRESS, &OPTIONS, token)
+            kernel.listen(ADDRESS, &LISTENER, token)
         });
         open.expect("a listener");
     }
@@ -195,10 +88,10 @@ impl Worker {
 }
 
 impl Handler for Worker {
-    type Driver = Kernel;
+    type Driver = SimDriver;
     type Counters = Counters<Metric, { Metric::ALL.len() }>;
 
-    fn driver(&mut self) -> &mut Kernel {
+    fn driver(&mut self) -> &mut SimDriver {
         &mut self.kernel
     }
 
@@ -234,11 +127,11 @@ impl Handler for Worker {
     fn on_listener(&mut self, id: u32) {
         self.calls.push("listener");
         let now = self.clock.now;
-        while let Accepted::Connection(..) =
+        while let Accepted::Connection(socket, _) =
             self.acceptor
                 .accept(&mut self.kernel, &self.counters, now, id)
         {
-            self.accepted += 1;
+            self.accepted.push(socket);
         }
     }
 
@@ -264,13 +157,13 @@ impl Handler for Worker {
 
 #[test]
 fn a_worker_sleeps_until_its_next_deadline_and_not_while_it_has_work_or_mail() {
-    let mut worker = Worker::new(Kernel::default());
+    let mut worker = Worker::new(0, 0);
     let mut turns = EventLoop::new(&worker.kernel);
     assert_eq!(turns.prepare(&mut worker), None);
     assert!(worker.mailbox.is_asleep());
     worker.deadline = Some(Tick(70));
     assert_eq!(turns.prepare(&mut worker), Some(Duration::from_millis(70)));
-    worker.kernel.now = Tick(80);
+    worker.network().now = Tick(80);
     assert_eq!(turns.prepare(&mut worker), Some(Duration::ZERO));
     worker.deadline = None;
     worker.work = true;
@@ -284,7 +177,7 @@ fn a_worker_sleeps_until_its_next_deadline_and_not_while_it_has_work_or_mail() {
 
 #[test]
 fn a_sleeping_worker_wakes_for_its_deadline() {
-    let mut worker = Worker::new(Kernel::default());
+    let mut worker = Worker::new(0, 0);
     worker.deadline = Some(Tick(70));
     worker.turn();
     assert_eq!(worker.calls, ["begin", "deadline", "finish"]);
@@ -293,7 +186,7 @@ fn a_sleeping_worker_wakes_for_its_deadline() {
 
 #[test]
 fn a_sleeping_worker_wakes_for_mail_that_is_rung_and_at_once_for_mail_that_came_before() {
-    let mut worker = Worker::new(Kernel::default());
+    let mut worker = Worker::new(0, 0);
     worker.deadline = Some(Tick(70));
     worker.mailbox.post(1, 0).expect("room");
     worker.turn();
@@ -315,7 +208,7 @@ fn a_sleeping_worker_wakes_for_mail_that_is_rung_and_at_once_for_mail_that_came_
 // A simulated kernel once returned from every wait, and no lost wake-up failed a test.
 #[test]
 fn mail_that_nobody_rings_for_wakes_nobody() {
-    let mut worker = Worker::new(Kernel::default());
+    let mut worker = Worker::new(0, 0);
     worker.deadline = Some(Tick(70));
     let mut turns = EventLoop::new(&worker.kernel);
     let timeout = turns.prepare(&mut worker);
@@ -323,23 +216,19 @@ fn mail_that_nobody_rings_for_wakes_nobody() {
     turns
         .wait(&mut worker, timeout)
         .expect("the kernel answers");
-    assert_eq!(worker.kernel.now, Tick(70));
+    assert_eq!(worker.network().now, Tick(70));
 }
 
 #[test]
 #[should_panic(expected = "nothing ends this wait")]
 fn a_wait_without_a_reason_to_end_fails_the_test() {
-    Worker::new(Kernel::default()).turn();
+    Worker::new(0, 0).turn();
 }
 
 #[test]
 fn a_turn_begins_before_its_signals_and_ends_behind_them() {
-    let mut worker = Worker::new(Kernel {
-        waiting: 1,
-        descriptors: 1,
-        now: Tick(5),
-        ..Kernel::default()
-    });
+    let mut worker = Worker::new(1, 1);
+    worker.network().now = Tick(5);
     worker.turn();
     assert_eq!(worker.calls, ["begin", "listener", "finish"]);
     assert_eq!(worker.clock.now, Tick(5));
@@ -350,18 +239,14 @@ fn a_turn_begins_before_its_signals_and_ends_behind_them() {
 
 #[test]
 fn accepting_pauses_while_descriptors_have_run_out_and_the_worker_does_not_spin() {
-    let mut worker = Worker::new(Kernel {
-        waiting: 3,
-        descriptors: 1,
-        ..Kernel::default()
-    });
+    let mut worker = Worker::new(3, 1);
     worker.turn();
-    assert_eq!(worker.accepted, 1);
+    assert_eq!(worker.accepted.len(), 1);
     assert_eq!(worker.counters.get(Metric::AcceptPauses), 1);
     // A listener that is opened meanwhile pauses too.
     worker.listen();
-    assert!(worker.kernel.listeners.iter().all(|&(_, paused)| paused));
-    worker.kernel.descriptors = 5;
+    assert!(worker.network().is_paused());
+    worker.network().descriptors = 5;
     worker.calls.clear();
     worker.turn();
     assert_eq!(
@@ -371,34 +256,31 @@ fn accepting_pauses_while_descriptors_have_run_out_and_the_worker_does_not_spin(
     );
     assert_eq!(worker.clock.now, Tick(100), "it has slept until then");
     worker.turn();
-    assert_eq!(worker.accepted, 3);
+    assert_eq!(worker.accepted.len(), 3);
     assert_eq!(worker.acceptor.resume_in(Tick(100)), None);
 }
 
 #[test]
 fn a_connection_that_ends_ends_the_pause() {
-    let mut worker = Worker::new(Kernel {
-        waiting: 1,
-        ..Kernel::default()
-    });
+    let mut worker = Worker::new(1, 0);
     worker.turn();
-    assert_eq!(worker.accepted, 0);
-    worker.kernel.descriptors = 1;
+    assert_eq!(worker.accepted.len(), 0);
+    worker.network().descriptors = 1;
     worker.acceptor.resume_soon(Tick(0));
     worker.turn();
     worker.turn();
-    assert_eq!((worker.accepted, worker.clock.now), (1, Tick(0)));
+    assert_eq!((worker.accepted.len(), worker.clock.now), (1, Tick(0)));
     assert_eq!(worker.counters.get(Metric::AcceptPauses), 1);
 }
 
 #[test]
 fn an_acceptor_without_listeners_does_not_pause() {
-    let mut worker = Worker::new(Kernel::default());
+    let mut worker = Worker::new(0, 0);
     worker.acceptor.close(&mut worker.kernel, |_| false);
     let error = io::Error::other("out of memory");
     worker
         .acceptor
         .pause(&mut worker.kernel, &worker.counters, Tick(0), &error);
     assert_eq!(worker.acceptor.resume_in(Tick(0)), None);
-    assert!(worker.kernel.listeners.is_empty());
+    assert!(!worker.network().is_listening());
 }

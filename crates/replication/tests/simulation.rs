@@ -9,20 +9,10 @@ mod simulation {
     pub(crate) mod world;
 }
 
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use simulated::seeds;
 use simulation::world::{Mistake, World};
-
-/// Returns the seeds of a test. `SEEDS=100000` sets their number, `SEED=7` the first one.
-fn seeds(usual: u64) -> Range<u64> {
-    let number = |name: &str, usual| {
-        let text = std::env::var(name).ok();
-        text.map_or(usual, |it| it.parse().expect("a number"))
-    };
-    let first = number("SEED", 0);
-    first..first + number("SEEDS", usual)
-}
 
 /// Runs a seed. Returns the number of appends that were acknowledged.
 fn run(seed: u64, mistake: Option<Mistake>) -> usize {

@@ -2,10 +2,6 @@
 //!
 //! The tests of other crates have what is not private here, with the feature `sim`.
 
-mod dice;
-mod seeds;
-#[cfg_attr(not(test), expect(dead_code, reason = "stories use all of it"))]
-mod net;
 #[cfg(test)]
 mod client;
 mod parts;
@@ -44,10 +40,9 @@ mod stories_over_tls;
 #[cfg(test)]
 mod stages;
 
-pub use dice::Dice;
 pub use external::SimExternal;
-pub use net::{LISTENER, SimDriver, Socket};
 pub use notices::Notice;
 pub use readers::{ClientState, Edges, Posted, Reader, STREAMS, WEBSOCKET, is_served, notices};
-pub use seeds::{Life, Trace, assert_lives_pass, assert_the_same_seed_is_the_same_life};
 pub use server::{SimClient, SimServer};
+pub use simulated::SimDriver;
+pub use simulated::network::LISTENER;

@@ -29,11 +29,11 @@ mod life;
 
 use std::time::Duration;
 
-use server::sim::{Dice, Trace, assert_lives_pass, assert_the_same_seed_is_the_same_life};
+use simulated::{Dice, Trace, assert_lives_pass, assert_the_same_seed_is_the_same_life};
 
 use self::life::Life;
 
-impl server::sim::Life for Life {
+impl simulated::Life for Life {
     const STEPS: u32 = 200;
 
     fn begin(seed: u64, trace: Trace) -> Self {

@@ -83,7 +83,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "graph",
-        uses: &["datadir"],
+        uses: &["datadir", "simulated"],
         not_named: &[SOCKETS],
         not_reached: &[ASYNC, HTTP],
     },
@@ -113,14 +113,22 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "eventlog",
-        uses: &["datadir", "graph", "history", "router"],
+        uses: &["datadir", "graph", "history", "router", "simulated"],
         not_named: &[SOCKETS],
         not_reached: &[ASYNC, HTTP],
     },
     Rule {
         name: "server",
         uses: &[
-            "auth", "graph", "history", "presence", "reactor", "router", "tls", "wire",
+            "auth",
+            "graph",
+            "history",
+            "presence",
+            "reactor",
+            "router",
+            "tls",
+            "wire",
+            "simulated",
         ],
         not_named: &[SOCKETS],
         not_reached: &[ASYNC],
@@ -141,7 +149,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "proxy",
-        uses: &["reactor", "wire"],
+        uses: &["reactor", "wire", "simulated"],
         not_named: &[SOCKETS],
         not_reached: &[ASYNC],
     },
@@ -259,6 +267,13 @@ const RULES: &[Rule] = &[
         uses: &[],
         not_named: &[SYSTEM],
         not_reached: &[ASYNC],
+    },
+    // Behind the feature `sim` of others, which the tests of `sim` alone ask for.
+    Rule {
+        name: "simulated",
+        uses: &["reactor"],
+        not_named: &[SOCKETS],
+        not_reached: &[ASYNC, HTTP],
     },
     Rule {
         name: "sim",

@@ -8,11 +8,3 @@ pub mod tcp;
 
 /// The HTTP server with one fixed answer: the baseline for measurements of other servers.
 pub mod hello;
-
-/// Simulated network and poller, for the tests of both servers.
-#[cfg(any(test, fuzzing))]
-#[cfg_attr(
-    fuzzing,
-    allow(dead_code, unused_imports, reason = "fuzzing needs a part of it")
-)]
-mod sim;

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use simulated::disk::{Faults, Nth};
+
 use super::world::{End, World};
 use crate::settings::SyncPolicy;
-use crate::sim::Faults;
 
 const INTERVAL: SyncPolicy = SyncPolicy::Interval(Duration::from_millis(100));
 
@@ -15,17 +16,17 @@ fn play(world: &mut World, seed: &mut u64, steps: u32) {
             world.publish(seed);
         }
         world.step(30);
-        if world.disk.is_dead() {
+        if world.disk.is_killed() {
             return;
         }
     }
 }
 
 /// A run whose disk dies in one of its operations.
-fn play_until(sync: SyncPolicy, dies_at: u64, seed: &mut u64) -> World {
+fn play_until(sync: SyncPolicy, killed_at: u64, seed: &mut u64) -> World {
     let mut world = World::new(sync);
     world.disk.set(Faults {
-        dies_at: Some(dies_at),
+        killed_at: Some(Nth::Operation(killed_at)),
         ..Faults::default()
     });
     play(&mut world, seed, STEPS);
@@ -63,10 +64,10 @@ fn a_run_that_ends_as_it_should_loses_nothing() {
 #[test]
 fn a_kill_in_any_operation_loses_nothing_acknowledged_and_repeats_no_position() {
     for sync in [INTERVAL, SyncPolicy::Receipt] {
-        for dies_at in 1..=operations(sync, STEPS) {
+        for killed_at in 1..=operations(sync, STEPS) {
             let mut seed = 7;
-            let mut world = play_until(sync, dies_at, &mut seed);
-            if !world.disk.is_dead() {
+            let mut world = play_until(sync, killed_at, &mut seed);
+            if !world.disk.is_killed() {
                 world.end();
             }
             // And again, soon after the start.
@@ -82,10 +83,10 @@ fn a_kill_in_any_operation_loses_nothing_acknowledged_and_repeats_no_position() 
 #[test]
 fn power_lost_in_any_operation_loses_nothing_that_a_synced_receipt_told_of() {
     let sync = SyncPolicy::Receipt;
-    for dies_at in 1..=operations(sync, STEPS) {
+    for killed_at in 1..=operations(sync, STEPS) {
         for torn_by in [1, 77, 1234] {
             let mut seed = 7;
-            let mut world = play_until(sync, dies_at, &mut seed);
+            let mut world = play_until(sync, killed_at, &mut seed);
             world = world
                 .restart(End::PowerLoss(torn_by))
                 .expect("the disk works");
@@ -100,10 +101,10 @@ fn power_lost_in_any_operation_loses_nothing_that_a_synced_receipt_told_of() {
 #[test]
 fn clients_learn_what_a_loss_of_power_took_between_two_syncs() {
     let mut lossy = 0;
-    for dies_at in 1..=operations(INTERVAL, STEPS) {
+    for killed_at in 1..=operations(INTERVAL, STEPS) {
         for torn_by in [1, 77, 1234] {
             let mut seed = 7;
-            let mut world = play_until(INTERVAL, dies_at, &mut seed);
+            let mut world = play_until(INTERVAL, killed_at, &mut seed);
             // `World::open` checks that no client is left in the dark.
             world = world
                 .restart(End::PowerLoss(torn_by))
@@ -124,7 +125,7 @@ fn a_crash_in_any_operation_of_a_start_forgets_nothing_of_the_run_before() {
         world
     };
     for end in [End::Kill, End::PowerLoss(5)] {
-        for dies_at in 1..20 {
+        for killed_at in 1..20 {
             let world = played();
             let (disk, boot) = match end {
                 End::Kill => (world.disk.after_kill(), "boot-0"),
@@ -132,7 +133,7 @@ fn a_crash_in_any_operation_of_a_start_forgets_nothing_of_the_run_before() {
             };
             let model = world.settled_model();
             disk.set(Faults {
-                dies_at: Some(dies_at),
+                killed_at: Some(Nth::Operation(killed_at)),
                 ..Faults::default()
             });
             // It died in its start, or has done nothing since.

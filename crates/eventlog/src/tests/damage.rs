@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use simulated::disk::Disk;
+
 use super::world::{Model, World};
 use crate::error::OpenError;
 use crate::recovery::Start;
 use crate::segment::HEADER_BYTES;
 use crate::settings::SyncPolicy;
-use crate::sim::SimDirectory;
 
 const INTERVAL: SyncPolicy = SyncPolicy::Interval(Duration::from_millis(100));
 
@@ -18,7 +19,7 @@ const STEP: u64 = 60;
 const LAST: u64 = 39 * STEP;
 
 /// The disk of a run with several segments, killed or ended, and what was published.
-fn filled(is_ended: bool) -> (SimDirectory, Model) {
+fn filled(is_ended: bool) -> (Disk, Model) {
     let mut world = World::new(INTERVAL);
     let mut seed = 5;
     for _ in 0..40 {
@@ -33,13 +34,17 @@ fn filled(is_ended: bool) -> (SimDirectory, Model) {
     (disk, world.settled_model())
 }
 
-fn segments(disk: &SimDirectory) -> Vec<String> {
+fn segments(disk: &Disk) -> Vec<String> {
     let mut names = disk.names();
     names.retain(|name| name.starts_with("segment-"));
     names
 }
 
-fn open(disk: SimDirectory, model: Model) -> Result<World, OpenError> {
+fn content(disk: &Disk, name: &str) -> Vec<u8> {
+    disk.open(name).expect("it exists").content()
+}
+
+fn open(disk: Disk, model: Model) -> Result<World, OpenError> {
     World::open(disk, INTERVAL, "boot-0", model)
 }
 
@@ -67,7 +72,7 @@ fn a_damaged_byte_anywhere_is_a_gap_or_a_cut_tail() {
         let names = segments(&disk);
         for (index, name) in names.iter().enumerate() {
             let is_last = index + 1 == names.len();
-            let len = disk.content(name).len();
+            let len = content(&disk, name).len();
             for at in (0..len).step_by(23) {
                 let (disk, mut model) = filled(is_ended);
                 disk.tamper(name, |bytes| bytes[at] ^= 0x10);
@@ -97,7 +102,7 @@ fn damage_in_what_was_synced_is_not_taken_for_a_torn_tail() {
 fn damage_at_the_end_of_a_run_that_ended_as_it_should_is_not_cut() {
     let (disk, model) = filled(true);
     let name = segments(&disk).pop().expect("there are some");
-    let len = disk.content(&name).len();
+    let len = content(&disk, &name).len();
     disk.tamper(&name, |bytes| bytes[len - 1] ^= 1);
     let world = open(disk, model).expect("the state is there");
     assert_eq!(
@@ -159,12 +164,12 @@ fn files_of_a_newer_format_are_refused_and_left_as_they_are() {
     for name in names {
         let (disk, model) = filled(true);
         disk.tamper(&name, |bytes| bytes[8] = 2);
-        let before = disk.content(&name);
+        let before = content(&disk, &name);
         let operations = disk.operations();
         let refused = open(disk.clone(), model).err().expect("a refusal");
         let text = refused.to_string();
         assert!(text.contains("format 2") && text.contains(&name), "{text}");
-        assert_eq!(disk.content(&name), before);
+        assert_eq!(content(&disk, &name), before);
         assert_eq!(disk.operations(), operations, "nothing was changed");
     }
 }
@@ -173,7 +178,7 @@ fn files_of_a_newer_format_are_refused_and_left_as_they_are() {
 fn a_segment_of_another_history_is_not_read() {
     let (disk, model) = filled(true);
     let name = segments(&disk)[1].clone();
-    let foreign = disk.content(&segments(&disk)[2]);
+    let foreign = content(&disk, &segments(&disk)[2]);
     disk.tamper(&name, |bytes| *bytes = foreign);
     let world = open(disk, model).expect("the state is there");
     assert_eq!(world.recovery.damaged, [name]);

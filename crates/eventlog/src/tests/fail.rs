@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use simulated::disk::{Faults, Nth};
+
 use super::world::{End, World};
 use crate::settings::SyncPolicy;
-use crate::sim::Faults;
 
 const INTERVAL: SyncPolicy = SyncPolicy::Interval(Duration::from_millis(100));
 
@@ -50,10 +51,10 @@ fn events_go_on_while_the_disk_is_full_and_later_readers_learn_of_the_gap() {
 fn a_failure_of_any_operation_leaves_no_client_in_the_dark() {
     for sync in [INTERVAL, SyncPolicy::Receipt] {
         for end in [End::Kill, End::PowerLoss(11)] {
-            for fails_at in 1..120 {
+            for failed_at in 1..120 {
                 let mut world = World::new(sync);
                 world.disk.set(Faults {
-                    fails_at: Some(fails_at),
+                    failed_at: Some(Nth::Operation(failed_at)),
                     ..Faults::default()
                 });
                 let mut seed = 7;

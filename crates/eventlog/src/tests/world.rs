@@ -9,11 +9,12 @@ use history::{Cursor, Followed, Gap, History, Limits as HistoryLimits};
 use router::{
     Batch, Event, Log, LogMetrics, Mailboxes, Parcel, Payload, Recorder, Router, Tally, WorkerId,
 };
+use simulated::disk::Disk;
 
 use crate::error::OpenError;
 use crate::recovery::{Recovery, Start};
 use crate::settings::{Limits, Run, SyncPolicy};
-use crate::sim::{self, SimDirectory, SimLog, SimLogWorker};
+use crate::sim::{self, SimLog, SimLogWorker};
 
 pub(super) const SUBJECTS: u64 = 7;
 
@@ -61,7 +62,7 @@ pub(super) struct Published {
 pub(super) type Model = BTreeMap<u64, Published>;
 
 pub(super) struct World {
-    pub(super) disk: SimDirectory,
+    pub(super) disk: Disk,
     pub(super) sync: SyncPolicy,
     pub(super) time: Arc<AtomicU64>,
     pub(super) model: Model,
@@ -74,11 +75,11 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(sync: SyncPolicy) -> Self {
-        Self::open(SimDirectory::default(), sync, "boot-0", Model::new()).expect("a new disk")
+        Self::open(Disk::default(), sync, "boot-0", Model::new()).expect("a new disk")
     }
 
     pub(super) fn open(
-        disk: SimDirectory,
+        disk: Disk,
         sync: SyncPolicy,
         boot: &str,
         model: Model,
@@ -182,7 +183,7 @@ impl World {
 
     /// The model, without the receipts that came after the server's death.
     pub(super) fn settled_model(self) -> Model {
-        let is_dead = self.disk.is_dead();
+        let is_dead = self.disk.is_killed();
         let mut model = self.model;
         for event in model.values_mut() {
             if event.tally.storing() > 0 || is_dead && event.tally.unstored() > 0 {

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use simulated::Dice;
+
 use crate::client::{Client, Fault, Frame};
 
 /// A mistake in the splice.
@@ -79,18 +81,6 @@ impl Bug {
         Self::NoPeriodAfterDeferral,
         Self::FedWhileDeferred,
     ];
-}
-
-/// Numbers from a seed (xorshift64*; Vigna 2016).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % sides
-    }
 }
 
 /// Delivery to the session of one connection, if it was logged in when it was planned, and not
@@ -190,7 +180,7 @@ struct Model {
 /// Runs one schedule.
 pub(super) fn run(seed: u64, bug: Option<Bug>) -> Result<(), Fault> {
     let mut model = Model {
-        dice: Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
+        dice: Dice::new(seed),
         bug,
         period: 0,
         counters: [0; 2],

@@ -1,4 +1,4 @@
-//! TLS clients of the simulated network: `rustls` at the other end of a pipe.
+//! TLS clients of the simulated network: `rustls` at the other end of a peer.
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, Signa
 
 use tls::{Certificate, Options, PemFile, TicketKeys};
 
-use super::net::Network;
+use simulated::network::Network;
 
 /// A TLS client. Reads all that the server sends, and keeps what it says.
 pub(super) struct TlsClient {
     pub(super) tls: ClientConnection,
-    /// Bytes of the pipe that were read.
+    /// Bytes of the peer that were read.
     read: usize,
     /// What the server has sent, decrypted.
     pub(super) text: Vec<u8>,
@@ -107,7 +107,7 @@ impl TlsClient {
 
     /// Reads what has arrived and says what there is to say. Returns whether anything was done.
     pub(super) fn pump(&mut self, network: &mut Network, number: usize) -> bool {
-        let received = network.pipes[number].outbound[self.read..].to_vec();
+        let received = network.peers[number].outbound[self.read..].to_vec();
         self.read += received.len();
         let mut rest = &received[..];
         while !rest.is_empty() && self.error.is_none() && !self.is_closed {
@@ -124,7 +124,7 @@ impl TlsClient {
             "bytes after close_notify"
         );
         let output = self.output();
-        if !output.is_empty() && !network.pipes[number].client_ended {
+        if !output.is_empty() && !network.peers[number].ended {
             network.say(number, &output);
         }
         !received.is_empty() || !output.is_empty()

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use graph::Id;
-use reactor::{Handler, Mailbox, Tick};
+use reactor::{Handler, Mailbox};
 use router::{Router, WorkerId};
+use simulated::network::{Peer, SharedNetwork as Net, network};
+use simulated::{SimDriver, Turns};
 
-use super::net::{self, Pipe, Shared as Net, SimDriver};
-use super::parts::{DESCRIPTORS, Parts, Turns, has_reason};
+use super::parts::{DESCRIPTORS, Parts, has_reason};
 use super::server::SimServer;
 use crate::external::ExternalWorker;
 use crate::handle::Handle;
@@ -45,14 +46,14 @@ impl<H: Handler<Driver = SimDriver>> SimExternal<H> {
         assert!(parts.shared.settings.external_workers > 0);
         let mailbox = Arc::clone(&parts.mailboxes[last]);
         let worker = ExternalWorker::of(parts, last);
-        let net = net::network(DESCRIPTORS);
+        let net = network(DESCRIPTORS);
         let driver = SimDriver(Net::clone(&net));
-        let turns = Turns::new(&driver);
+        let mut handler = make(Arc::new(worker), driver);
         Self {
-            handler: make(Arc::new(worker), driver),
+            turns: Turns::new(&mut handler),
+            handler,
             net,
             mailbox,
-            turns,
         }
     }
 
@@ -62,8 +63,8 @@ impl<H: Handler<Driver = SimDriver>> SimExternal<H> {
         self.net.borrow_mut().connect(&[], room, bite)
     }
 
-    fn pipe<T>(&self, peer: usize, see: impl FnOnce(&mut Pipe) -> T) -> T {
-        see(&mut self.net.borrow_mut().pipes[peer])
+    fn peer<T>(&self, peer: usize, see: impl FnOnce(&mut Peer) -> T) -> T {
+        see(&mut self.net.borrow_mut().peers[peer])
     }
 
     /// A peer says something.
@@ -73,12 +74,12 @@ impl<H: Handler<Driver = SimDriver>> SimExternal<H> {
 
     /// Returns what a peer was sent behind its first `known` bytes.
     pub fn sent(&self, peer: usize, known: usize) -> Vec<u8> {
-        self.pipe(peer, |pipe| pipe.outbound[known..].to_vec())
+        self.peer(peer, |peer| peer.outbound[known..].to_vec())
     }
 
     /// Whether the worker has closed a connection.
     pub fn has_closed(&self, peer: usize) -> bool {
-        self.pipe(peer, |pipe| pipe.closed)
+        self.peer(peer, |peer| peer.closed)
     }
 
     /// A peer has read so many bytes: its socket takes as many more.
@@ -114,8 +115,7 @@ impl<H: Handler<Driver = SimDriver>> SimExternal<H> {
 
     /// Time passes, without a turn.
     pub fn pass(&mut self, time: Duration) {
-        let mut net = self.net.borrow_mut();
-        net.now = Tick(net.now.0 + time.as_millis() as u64);
+        self.net.borrow_mut().pass(time);
     }
 
     /// Returns a number for all that the worker has asked of its network so far.
@@ -131,7 +131,7 @@ impl<H: Handler<Driver = SimDriver>> SimExternal<H> {
     pub fn assert_nothing_is_left(&self) {
         assert_eq!(self.mailbox.outstanding(), 0, "weight in the mailbox");
         let net = self.net.borrow();
-        assert!(net.pipes.iter().all(|it| it.closed), "sockets");
+        assert!(net.peers.iter().all(|it| it.closed), "sockets");
         assert_eq!(net.descriptors, DESCRIPTORS, "descriptors");
     }
 }

@@ -16,10 +16,10 @@ mod life;
 
 use std::time::Duration;
 
-use super::laws::Dice;
-use super::seeds::{
-    self, Trace, assert_life_passes, assert_lives_pass, assert_the_same_seed_is_the_same_life,
+use simulated::{
+    Dice, Trace, assert_life_passes, assert_lives_pass, assert_the_same_seed_is_the_same_life,
 };
+
 use crate::stats::Metric;
 
 /// What lives must bring about, each in one of a hundred at least.
@@ -40,7 +40,7 @@ const HAPPENED: [Metric; 14] = [
     Metric::ClosedDrain,
 ];
 
-impl seeds::Life for life::Life {
+impl simulated::Life for life::Life {
     const STEPS: u32 = 160;
 
     fn begin(seed: u64, trace: Trace) -> Self {

@@ -7,12 +7,11 @@ use std::time::Duration;
 use graph::Graph;
 use history::History;
 use parking_lot::Mutex;
-use reactor::{
-    Driver as _, EventLoop, Handler, Mailbox, RateLimitedWarnings, SharedClock, SourceCounts, Tick,
-};
+use reactor::{Driver as _, Handler, Mailbox, RateLimitedWarnings, SharedClock, SourceCounts};
 use router::{Router, WorkerId};
+use simulated::SimDriver;
+use simulated::network::{LISTENER, SharedNetwork as Net, network};
 
-use super::net::{self, LISTENER, Shared as Net, SimDriver};
 use crate::budget::Budget;
 use crate::handle::Handle;
 use crate::identity::IdentityStore;
@@ -142,7 +141,7 @@ pub(super) fn worker(
         Arc::clone(mailbox),
         Arc::clone(&handle.stats[usize::from(nth)]),
         warnings,
-        SimDriver(net::network(DESCRIPTORS)),
+        SimDriver(network(DESCRIPTORS)),
     );
     for &kind in kinds {
         let context = ListenerContext { kind };
@@ -156,46 +155,6 @@ pub(super) fn worker(
     worker
 }
 
-/// Turns of a worker, and its sleep between them.
-pub(super) struct Turns {
-    event_loop: EventLoop,
-    /// The worker sleeps, until this time or for as long as it takes.
-    asleep: Option<Option<Tick>>,
-}
-
-impl Turns {
-    pub(super) fn new(driver: &SimDriver) -> Self {
-        Self {
-            event_loop: EventLoop::new(driver),
-            asleep: None,
-        }
-    }
-
-    /// Lets the worker take a turn, if it has a reason to: work of its own, a signal, a deadline or
-    /// a rung mailbox. Whatever else changed, a sleeping worker does not learn of it.
-    pub(super) fn take<H>(&mut self, worker: &mut H, mailbox: &Mailbox<Mail>)
-    where
-        H: Handler<Driver = SimDriver>,
-    {
-        let net = Net::clone(&worker.driver().0);
-        let now = net.borrow().now;
-        let deadline = *self.asleep.get_or_insert_with(|| {
-            let timeout = self.event_loop.prepare(worker);
-            timeout.map(|timeout| round_up(now, timeout))
-        });
-        let wakes = net.borrow().has_signals()
-            || deadline.is_some_and(|deadline| deadline <= now)
-            || !mailbox.is_asleep();
-        if wakes {
-            self.asleep = None;
-            self.event_loop
-                .wait(worker, Some(Duration::ZERO))
-                .expect("the simulated poller does not fail");
-            self.event_loop.act(worker);
-        }
-    }
-}
-
 /// Whether a worker has a reason to take a turn, but for a deadline.
 pub(super) fn has_reason<H: Handler>(worker: &H, net: &Net, mailbox: &Mailbox<Mail>) -> bool {
     worker.has_work() || net.borrow().has_signals() || !mailbox.is_asleep()
@@ -205,11 +164,6 @@ pub(super) fn has_reason<H: Handler>(worker: &H, net: &Net, mailbox: &Mailbox<Ma
 pub(super) fn assert_budget_is_true(budget: &Budget, nth: u16, worker: &Worker<SimDriver>) {
     let held = budget.held_by(nth);
     assert_eq!(held, worker.count_buffer_bytes(), "bytes in buffers");
-}
-
-/// The time at which a wait that begins now is over: a kernel never wakes a worker early.
-fn round_up(now: Tick, timeout: Duration) -> Tick {
-    now.after(timeout + Duration::from_nanos(999_999))
 }
 
 /// Checks that no connection has left anything in what the workers share.

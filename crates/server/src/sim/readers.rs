@@ -7,7 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::dice::Dice;
+use simulated::Dice;
+
 use super::notices::Notice;
 use super::texts::unchunked;
 use super::websocket_frames;

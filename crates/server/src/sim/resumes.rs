@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use history::Limits;
 use router::{Batch, Tally};
+use simulated::{Dice, with_seed};
 
-use super::laws::Dice;
 use super::readers::{Edges, Posted, Reader, STREAMS};
 use super::world::{World, event};
 use crate::listener::ListenerKind;
@@ -54,7 +54,7 @@ impl Model {
             bytes: 1 << 20,
             age_seconds: Some(AGE_SECONDS),
         };
-        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let mut dice = Dice::new(seed);
         let clients = (0..8).map(|_| Client {
             reader: Reader::new(
                 (0..1 + dice.roll(2)).map(|_| name(&mut dice)).collect(),
@@ -131,7 +131,7 @@ impl Model {
             .connect_with(request.as_bytes(), room, usize::MAX);
         self.clients[nth].number = Some(number);
         self.world.turn();
-        self.world.net.borrow_mut().pipes[number].bite = bite;
+        self.world.net.borrow_mut().peers[number].bite = bite;
     }
 
     /// Publishes an event in two parts, between which clients log in and are cut.
@@ -298,7 +298,7 @@ impl Model {
         for nth in 0..self.clients.len() {
             if let Some(number) = self.clients[nth].number
                 && (self.world.is_closed(number)
-                    || self.world.net.borrow().pipes[number].server_ended)
+                    || self.world.net.borrow().peers[number].worker_ended)
             {
                 self.world.net.borrow_mut().end(number);
                 self.leave(nth, usize::MAX);
@@ -391,7 +391,7 @@ fn check(kind: ListenerKind, seed: u64) -> [u64; 4] {
 fn check_all(kind: ListenerKind, seeds: std::ops::Range<u64>) {
     let mut sums = [0; 4];
     for seed in seeds {
-        let counts = check(kind, seed);
+        let counts = with_seed(seed, || check(kind, seed));
         sums.iter_mut()
             .zip(counts)
             .for_each(|(sum, count)| *sum += count);

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use graph::Graph;
 use presence::Millis;
-use reactor::{Driver as _, Tick};
+use reactor::Driver as _;
 use router::Recorder;
+use simulated::network::Peer;
 
-use super::net::Pipe;
 use super::parts::{Parts, assert_nothing_shared_is_left, left};
 use super::station::{Station, assert_no_mail_waits, digest, turn_until_rest};
 use crate::handle::Handle;
@@ -87,29 +87,29 @@ impl SimServer {
         }
     }
 
-    fn pipe<T>(&self, client: SimClient, see: impl FnOnce(&mut Pipe) -> T) -> T {
+    fn peer<T>(&self, client: SimClient, see: impl FnOnce(&mut Peer) -> T) -> T {
         let mut net = self.stations[client.worker].net.borrow_mut();
-        see(&mut net.pipes[client.number])
+        see(&mut net.peers[client.number])
     }
 
     /// Returns all that a client was sent.
     pub fn sent(&self, client: SimClient) -> Vec<u8> {
-        self.pipe(client, |pipe| pipe.outbound.clone())
+        self.peer(client, |peer| peer.outbound.clone())
     }
 
     /// Returns how many bytes a client was sent.
     pub fn sent_bytes(&self, client: SimClient) -> usize {
-        self.pipe(client, |pipe| pipe.outbound.len())
+        self.peer(client, |peer| peer.outbound.len())
     }
 
     /// Whether the server has ended a connection.
     pub fn has_ended(&self, client: SimClient) -> bool {
-        self.pipe(client, |pipe| pipe.closed || pipe.server_ended)
+        self.peer(client, |peer| peer.closed || peer.worker_ended)
     }
 
     /// Whether a connection is logged out, and something still waits for its socket.
     pub fn is_ending(&self, client: SimClient) -> bool {
-        let token = self.pipe(client, |pipe| pipe.token);
+        let token = self.peer(client, |peer| peer.token);
         self.stations[client.worker].worker.is_ending(token)
     }
 
@@ -157,8 +157,7 @@ impl SimServer {
     /// Time passes, for all workers alike and without a turn.
     pub fn pass(&mut self, time: Duration) {
         for station in &self.stations {
-            let now = station.net.borrow().now;
-            station.net.borrow_mut().now = Tick(now.0 + time.as_millis() as u64);
+            station.net.borrow_mut().pass(time);
         }
         let now = self.stations[0].worker.table.driver.elapsed().as_nanos();
         self.parts.clock.store(now as u64, Ordering::Relaxed);

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reactor::{Accepted, Driver, Interest, RateLimitedWarnings, SlotKey, Token};
+use simulated::SimDriver;
+use simulated::network::{LISTENER, SharedNetwork as Shared, network};
 use wire::encoding::Encoding;
 use wire::head::{HeadError, Request};
 use wire::transport::Framing;
 
-use super::net::{self, LISTENER, Shared, SimDriver};
 use crate::heartbeat::Heartbeats;
 use crate::ingress::{Ingress, RequestHandler};
 use crate::limits::REQUESTS_PER_TURN;
@@ -22,7 +23,7 @@ use crate::table::{CloseReason, ConnectionTable, Marks, Phase, Session};
 type Table = ConnectionTable<SimDriver>;
 
 fn table(settings: &LiveSettings) -> (Table, Shared) {
-    let net = net::network(10);
+    let net = network(10);
     let mut driver = SimDriver(Shared::clone(&net));
     let token = Token::listener(0);
     let address = ([127, 0, 0, 1], 1).into();
@@ -186,6 +187,6 @@ fn heartbeats_go_to_sessions_only() {
     let (_, client) = connect(&mut table, &net, b"", 100);
     table.clock.now = reactor::Tick(2_000);
     heartbeats.send(&mut table, &mut WebSockets::default(), None);
-    assert_eq!(net.borrow().pipes[client].outbound, b"", "it is no session");
+    assert_eq!(net.borrow().peers[client].outbound, b"", "it is no session");
     assert!(heartbeats.next_in(&table, table.clock.now).is_some());
 }

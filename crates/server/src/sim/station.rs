@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use reactor::{Handler as _, Mailbox};
+use simulated::network::SharedNetwork as Net;
+use simulated::{SimDriver, Turns};
 
-use super::net::{Shared as Net, SimDriver};
-use super::parts::{
-    Parts, Turns, assert_budget_is_true, assert_nothing_is_left, has_reason, worker,
-};
+use super::parts::{Parts, assert_budget_is_true, assert_nothing_is_left, has_reason, worker};
 use crate::listener::ListenerKind;
 use crate::mail::Mail;
 use crate::worker::Worker;
@@ -30,11 +29,11 @@ impl Station {
         let own = &parts.mailboxes[..parts.mailboxes.len() - external_workers];
         let of = |(nth, mailbox): (u16, &Arc<_>)| {
             let kinds = [ListenerKind::Plain];
-            let worker = worker(nth, &parts.shared, &parts.handle, mailbox, &kinds);
+            let mut worker = worker(nth, &parts.shared, &parts.handle, mailbox, &kinds);
             Self {
                 net: Net::clone(&worker.table.driver.0),
                 nth,
-                turns: Turns::new(&worker.table.driver),
+                turns: Turns::new(&mut worker),
                 worker,
                 mailbox: Arc::clone(mailbox),
                 is_over: false,
@@ -65,9 +64,9 @@ impl Station {
     /// Lets the socket of each connection take everything from now on.
     pub(super) fn make_all_room(&self) {
         let mut net = self.net.borrow_mut();
-        for number in 0..net.pipes.len() {
+        for number in 0..net.peers.len() {
             net.make_room(number, usize::MAX);
-            net.pipes[number].bite = usize::MAX;
+            net.peers[number].bite = usize::MAX;
         }
     }
 
@@ -75,7 +74,7 @@ impl Station {
     pub(super) fn assert_nothing_is_left(&self) {
         assert_nothing_is_left(&self.worker, &self.mailbox);
         let net = self.net.borrow();
-        assert!(net.pipes.iter().all(|it| it.closed), "sockets");
+        assert!(net.peers.iter().all(|it| it.closed), "sockets");
     }
 }
 

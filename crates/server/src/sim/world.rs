@@ -8,14 +8,15 @@ use std::time::Duration;
 use ::presence::Millis;
 use auth::UnixSeconds;
 use history::{Limits, Reach};
-use reactor::{Driver as _, Mailbox, Tick};
+use reactor::{Driver as _, Mailbox};
 use router::{Accepted, Router, Tally};
+use simulated::network::SharedNetwork as Net;
+use simulated::{SimDriver, Turns};
 
 use super::client::{self, TlsClient};
-use super::net::{Shared as Net, SimDriver};
 use super::parts::{
-    Parts, Turns, assert_budget_is_true, assert_nothing_is_left, assert_nothing_shared_is_left,
-    left, worker,
+    Parts, assert_budget_is_true, assert_nothing_is_left, assert_nothing_shared_is_left, left,
+    worker,
 };
 use super::texts::payloads;
 pub(super) use super::texts::{event, id, unchunked};
@@ -117,7 +118,7 @@ impl World {
         let (mailbox, beside) = (Arc::clone(&mailboxes[0]), Arc::clone(&mailboxes[1]));
         drop(beside.close());
         let kinds = [ListenerKind::Plain, ListenerKind::Tls, ListenerKind::Plain];
-        let worker = worker(0, &shared, &handle, &mailbox, &kinds);
+        let mut worker = worker(0, &shared, &handle, &mailbox, &kinds);
         let net = Net::clone(&worker.table.driver.0);
         clock.store(
             worker.table.driver.elapsed().as_nanos() as u64,
@@ -125,7 +126,7 @@ impl World {
         );
         Self {
             net,
-            turns: Turns::new(&worker.table.driver),
+            turns: Turns::new(&mut worker),
             worker,
             handle,
             mailbox,
@@ -152,8 +153,8 @@ impl World {
             ListenerKind::Tls => {
                 let number = self.begin_tls(bytes);
                 self.turn();
-                let pipe = &mut self.net.borrow_mut().pipes[number];
-                (pipe.room, pipe.bite) = (room.saturating_add(TICKETS_BYTES), bite);
+                let peer = &mut self.net.borrow_mut().peers[number];
+                (peer.room, peer.bite) = (room.saturating_add(TICKETS_BYTES), bite);
                 number
             }
         }
@@ -225,7 +226,7 @@ impl World {
 
     /// Lets clients come and go until the next one has the address 127.0.0.1 (0) to 127.0.0.4 (3).
     pub(super) fn next_at_address(&mut self, nth: usize) {
-        while self.net.borrow().pipes.len() % 4 != nth {
+        while self.net.borrow().peers.len() % 4 != nth {
             let passing = self.net.borrow_mut().connect(b"", usize::MAX, usize::MAX);
             self.net.borrow_mut().end(passing);
         }
@@ -255,8 +256,8 @@ impl World {
     pub(super) fn pass_with_presence(&mut self, time: Duration) {
         for _ in 0..time.as_millis() / 100 {
             self.run_until_idle();
-            let now = Tick(self.net.borrow().now.0 + 100);
-            self.net.borrow_mut().now = now;
+            self.net.borrow_mut().pass(Duration::from_millis(100));
+            let now = self.net.borrow().now;
             self.handle.tick_presence(Millis(now.0));
             self.run_until_idle();
         }
@@ -280,8 +281,7 @@ impl World {
     /// Lets time pass in steps of a tenth of a second, with a turn each.
     pub(super) fn pass(&mut self, time: Duration) {
         for _ in 0..time.as_millis() / 100 {
-            let now = self.net.borrow().now;
-            self.net.borrow_mut().now = Tick(now.0 + 100);
+            self.net.borrow_mut().pass(Duration::from_millis(100));
             self.turn();
         }
     }
@@ -344,7 +344,7 @@ impl World {
     /// Everything a client was sent.
     pub(super) fn bytes(&self, client: usize) -> Vec<u8> {
         match self.tls.get(&client) {
-            None => self.net.borrow().pipes[client].outbound.clone(),
+            None => self.net.borrow().peers[client].outbound.clone(),
             Some(tls) => tls.text.clone(),
         }
     }
@@ -368,7 +368,7 @@ impl World {
     }
 
     pub(super) fn is_closed(&self, client: usize) -> bool {
-        self.net.borrow().pipes[client].closed
+        self.net.borrow().peers[client].closed
     }
 
     /// Position up to which events have left the history.

@@ -18,10 +18,10 @@ mod judgement;
 use std::time::Duration;
 
 use eventlog::SyncPolicy;
-use eventlog::sim::SimDirectory;
 use graph::Id;
 use server::Metric;
-use server::sim::{Dice, Posted, Reader, SimClient, Trace};
+use server::sim::{Posted, Reader, SimClient};
+use simulated::{Dice, Trace};
 
 use self::nodes::Node;
 use self::presence::{Attendance, Told};
@@ -144,7 +144,7 @@ impl Life {
         ][seed as usize % 3];
         let storage = Storage {
             disk: new_disk(),
-            log: sync.map(|sync| (SimDirectory::default(), sync)),
+            log: sync.map(|sync| (simulated::disk::Disk::default(), sync)),
             boots: 0,
         };
         let process = Process::start(&storage, &epoch(0));

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use control::SimControl;
 use erlang::sim::SimNode;
-use eventlog::sim::{SimDirectory, SimLogWorker};
+use eventlog::sim::SimLogWorker;
 use eventlog::{Run, Start, SyncPolicy};
 use graph::Graph;
-use graph::sim::{SimDisk, SimWriter};
+use graph::sim::SimWriter;
 use history::Limits;
 use router::{Recorder, Restored};
 use server::sim::SimServer;
 use server::{LiveSettings, PresenceSettings, SlowPolicy};
+use simulated::disk::Disk;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::yield_now;
 
@@ -52,9 +53,9 @@ const YIELDS: usize = 16;
 /// What stays when a process crashes.
 pub(super) struct Storage {
     /// Disk of the graph.
-    pub(super) disk: Arc<SimDisk>,
+    pub(super) disk: Disk,
     /// Directory of the history, if there is one, and when it is synced.
-    pub(super) log: Option<(SimDirectory, SyncPolicy)>,
+    pub(super) log: Option<(Disk, SyncPolicy)>,
     /// Boots of the machine so far.
     pub(super) boots: u32,
 }
@@ -77,21 +78,21 @@ pub(super) struct Process {
 }
 
 /// The disk of a graph that nobody has changed.
-pub(super) fn new_disk() -> Arc<SimDisk> {
-    static EMPTY: OnceLock<Vec<u8>> = OnceLock::new();
-    let content = EMPTY.get_or_init(|| {
-        let disk = SimDisk::holding(Vec::new());
+pub(super) fn new_disk() -> Disk {
+    static EMPTY: OnceLock<Disk> = OnceLock::new();
+    let left = EMPTY.get_or_init(|| {
+        let disk = Disk::from(Vec::new());
         let (graph, mut writer) = graph::sim::open(&disk, PENDING_MIN).expect("a new graph");
         graph.end();
         while writer.step() {}
         drop(writer);
-        disk.after_power_loss()
+        disk.after_power_loss(None)
     });
-    SimDisk::holding(content.clone())
+    left.after_power_loss(None)
 }
 
 /// Opens the graph of a disk.
-pub(super) fn open(disk: &Arc<SimDisk>) -> (Graph, SimWriter) {
+pub(super) fn open(disk: &Disk) -> (Graph, SimWriter) {
     graph::sim::open(disk, PENDING_MIN).expect("a whole graph is on the disk")
 }
 

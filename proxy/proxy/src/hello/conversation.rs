@@ -3,16 +3,18 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use simulated::SimDriver;
+use simulated::network::{Peer, connected_client, network};
+
 use super::answer::Answer;
 use super::connection_table::ConnectionTable;
 use super::exchange::Exchange;
 use super::metrics::WorkerCounters;
-use crate::sim::{Peer, SimDriver, connected_client, network};
 
 /// Sends the pieces from a client one after the other. Returns the bytes that it received, and
 /// whether the server has ended its side.
 pub fn hear(pieces: &[&[u8]]) -> (Vec<u8>, bool) {
-    let network = network([].into_iter());
+    let network = network(usize::MAX);
     let driver = SimDriver(Rc::clone(&network));
     let mut table = ConnectionTable::new(driver, Arc::new(WorkerCounters::default()));
     let (client, socket) = connected_client(&network, Peer::with(usize::MAX, usize::MAX));
@@ -27,5 +29,5 @@ pub fn hear(pieces: &[&[u8]]) -> (Vec<u8>, bool) {
         }
     }
     let peer = &network.borrow().peers[client];
-    (peer.heard.clone(), peer.heard_end)
+    (peer.outbound.clone(), peer.worker_ended)
 }

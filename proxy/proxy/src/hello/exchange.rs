@@ -279,16 +279,18 @@ mod tests {
     use std::rc::Rc;
     use std::sync::Arc;
 
+    use simulated::SimDriver;
+    use simulated::network::{Peer, connected_client, network};
+
     use super::*;
     use crate::hello::metrics::WorkerCounters;
-    use crate::sim::{Peer, SimDriver, connected_client, network};
 
     const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
     /// Needs no worker, only a table with a connection.
     #[test]
     fn a_client_that_does_not_take_its_answers_is_received_from_no_further() {
-        let network = network([].into_iter());
+        let network = network(usize::MAX);
         let driver = SimDriver(Rc::clone(&network));
         let mut table = ConnectionTable::new(driver, Arc::new(WorkerCounters::default()));
         let (client, socket) = connected_client(&network, Peer::with(5, usize::MAX));
@@ -301,7 +303,7 @@ mod tests {
         network.borrow_mut().say(client, GET);
         assert!(!exchange.read(&mut table, key, false).found);
         assert_eq!(network.borrow().peers[client].inbound.len(), GET.len());
-        assert_eq!(network.borrow().peers[client].heard.len(), 5);
+        assert_eq!(network.borrow().peers[client].outbound.len(), 5);
         network.borrow_mut().make_room(client, usize::MAX);
         assert!(table.flush(key), "requests may go on");
         assert!(exchange.read(&mut table, key, false).found);

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reactor::{Handler, Mailbox, MetricSet, RateLimitedWarnings, Tick};
+use simulated::network::{Peer, SharedNetwork, network};
+use simulated::{SimDriver, Turns};
 
 use super::answer::Answer;
 use super::limits::{LINGER, WARNING_INTERVAL};
 use super::metrics::{Metric, WorkerCounters};
 use super::worker::{Worker, WorkerCommand, WorkerConfig};
 use super::{Settings, listener_options};
-use crate::sim::{Peer, SharedNetwork, SimDriver, SimulatedLoop, network};
 
 /// Table of requests, used in the tests of all listeners.
 #[allow(
@@ -33,7 +34,7 @@ const IDLE: Duration = Duration::from_secs(4);
 struct World {
     net: SharedNetwork,
     worker: Worker<SimDriver>,
-    event_loop: SimulatedLoop,
+    turns: Turns,
     mailbox: Arc<Mailbox<WorkerCommand>>,
     counters: Arc<WorkerCounters>,
 }
@@ -44,7 +45,8 @@ impl World {
     }
 
     fn answering(body: &[u8]) -> Self {
-        let net = network([].into_iter());
+        let net = network(usize::MAX);
+        net.borrow_mut().now = Tick(1_000);
         let mailbox = Arc::new(Mailbox::new(usize::MAX).expect("an eventfd"));
         let counters = Arc::new(WorkerCounters::default());
         let config = WorkerConfig {
@@ -68,7 +70,7 @@ impl World {
             .listen(settings.listen, &listener_options(&settings))
             .expect("the simulated network has room");
         Self {
-            event_loop: SimulatedLoop::new(&mut worker),
+            turns: Turns::new(&mut worker),
             net,
             worker,
             mailbox,
@@ -85,7 +87,7 @@ impl World {
 
     /// Lets the worker take a turn if it has a reason to wake. Returns whether it had.
     fn turn(&mut self) -> bool {
-        self.event_loop.turn(&mut self.worker, &self.mailbox)
+        self.turns.take(&mut self.worker, &self.mailbox)
     }
 
     /// Lets the worker take turns until it sleeps.
@@ -101,8 +103,7 @@ impl World {
             if happened(self) {
                 return Duration::from_millis(100 * tenths);
             }
-            let now = self.net.borrow().now;
-            self.net.borrow_mut().now = Tick(now.0 + 100);
+            self.net.borrow_mut().pass(Duration::from_millis(100));
             self.settle();
         }
         panic!("it does not happen");
@@ -113,7 +114,7 @@ impl World {
     }
 
     fn answers(&self, client: usize) -> usize {
-        let heard = &self.net.borrow().peers[client].heard;
+        let heard = &self.net.borrow().peers[client].outbound;
         let heads = heard.windows(15);
         heads.filter(|window| window == b"HTTP/1.1 200 OK").count()
     }
@@ -160,7 +161,7 @@ fn a_client_that_does_not_end_its_side_wakes_the_worker_in_time() {
     let client = world.come(&[LAST, b"more"].concat(), usize::MAX);
     world.settle();
     assert_eq!(world.answers(client), 1);
-    assert!(world.net.borrow().peers[client].heard_end);
+    assert!(world.net.borrow().peers[client].worker_ended);
     // Only its own timer can wake the worker.
     let passed = world.time_until(|world| world.is_closed(client));
     let latest = LINGER + Duration::from_millis(100);
@@ -171,12 +172,12 @@ fn a_client_that_does_not_end_its_side_wakes_the_worker_in_time() {
 #[test]
 fn a_worker_without_descriptors_sleeps_and_accepts_again_in_time() {
     let mut world = World::new();
-    world.net.borrow_mut().descriptors_exhausted = true;
+    world.net.borrow_mut().descriptors = 0;
     let client = world.come(LAST, usize::MAX);
     world.settle();
-    assert!(world.net.borrow().accepting_paused);
+    assert!(world.net.borrow().is_paused());
     assert!(!world.turn(), "the listener is not reported");
-    world.net.borrow_mut().descriptors_exhausted = false;
+    world.net.borrow_mut().descriptors = usize::MAX;
     let passed = world.time_until(|world| world.answers(client) == 1);
     assert_eq!(passed, Duration::from_millis(100));
     assert_eq!(world.metric(Metric::AcceptPauses), 1);
@@ -200,7 +201,7 @@ fn a_socket_that_is_full_before_it_is_watched_is_watched_once() {
     let before = world.metric(Metric::Watches);
     let client = world.come(&GET.repeat(10), 50);
     world.settle();
-    assert_eq!(world.net.borrow().peers[client].heard.len(), 50);
+    assert_eq!(world.net.borrow().peers[client].outbound.len(), 50);
     assert_eq!(world.metric(Metric::Watches) - before, 1);
     world.net.borrow_mut().make_room(client, usize::MAX);
     world.settle();
@@ -222,7 +223,7 @@ fn a_full_client_that_cannot_be_watched_is_closed_and_others_go_on() {
         client
     });
     assert!(world.is_closed(clients[0]));
-    assert_eq!(world.net.borrow().peers[clients[0]].heard.len(), 5);
+    assert_eq!(world.net.borrow().peers[clients[0]].outbound.len(), 5);
     world.net.borrow_mut().make_room(clients[1], usize::MAX);
     world.settle();
     assert_eq!(world.answers(clients[1]), 1);
@@ -256,7 +257,7 @@ fn answers_that_a_client_has_not_taken_outlive_the_end() {
     world.net.borrow_mut().make_room(client, usize::MAX);
     world.settle();
     assert_eq!(world.answers(client), 1);
-    assert!(world.net.borrow().peers[client].heard_end);
+    assert!(world.net.borrow().peers[client].worker_ended);
     world.net.borrow_mut().end(client);
     world.settle();
     assert!(world.worker.is_over());
@@ -306,12 +307,12 @@ fn each_request_of_the_table_has_its_outcome_at_every_split() {
         for split in table::splits(&input) {
             let client = world.come(&input[..split], usize::MAX);
             world.settle();
-            if !world.net.borrow().peers[client].heard_end {
+            if !world.net.borrow().peers[client].worker_ended {
                 world.net.borrow_mut().say(client, &input[split..]);
                 world.settle();
             }
-            let (name, ended) = (row.name, world.net.borrow().peers[client].heard_end);
-            let heard = world.net.borrow().peers[client].heard.clone();
+            let (name, ended) = (row.name, world.net.borrow().peers[client].worker_ended);
+            let heard = world.net.borrow().peers[client].outbound.clone();
             let heard = String::from_utf8(heard).expect("answers are text");
             let statuses = table::statuses(&heard);
             assert_eq!(statuses, expected, "{name}, split at {split}");

@@ -65,8 +65,10 @@ mod tests {
     use std::net::IpAddr;
     use std::rc::Rc;
 
+    use simulated::SimDriver;
+    use simulated::network::{Peer, connected_client, network};
+
     use super::*;
-    use crate::sim::{Peer, SimDriver, connected_client, network};
     use crate::tcp::metrics::WorkerCounters;
     use crate::tcp::settings::ListenerSettings;
     use crate::tcp::sim::settings;
@@ -78,7 +80,7 @@ mod tests {
     }
 
     fn table() -> PairTable<SimDriver> {
-        let network = network([].into_iter());
+        let network = network(usize::MAX);
         PairTable::new(SimDriver(network), Arc::new(WorkerCounters::default()))
     }
 

@@ -248,8 +248,10 @@ impl<S> Attempt<S> {
 mod tests {
     use std::rc::Rc;
 
+    use simulated::SimDriver;
+    use simulated::network::{Behaviour, network};
+
     use super::*;
-    use crate::sim::{Behaviour, SimDriver, network};
     use crate::tcp::sim::settings;
 
     /// Needs neither a worker nor pairs.
@@ -265,7 +267,7 @@ mod tests {
             expect: Vec::new(),
         });
         let frontend = Arc::new(Frontend::new(settings.listen, settings, None));
-        let network = network([].into_iter());
+        let network = network(usize::MAX);
         let silent = (frontend.backends[0].address, Behaviour::Silent);
         network.borrow_mut().behaviours.extend([silent]);
         let mut driver = SimDriver(Rc::clone(&network));

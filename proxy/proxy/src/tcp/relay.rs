@@ -272,8 +272,10 @@ mod tests {
     use std::rc::Rc;
     use std::sync::Arc;
 
+    use simulated::SimDriver;
+    use simulated::network::{Peer, connected_client, network};
+
     use super::*;
-    use crate::sim::{Peer, SimDriver, connected_client, network};
     use crate::tcp::frontend::Frontend;
     use crate::tcp::pair::Phase;
     use crate::tcp::pair_table::PairTable;
@@ -282,7 +284,7 @@ mod tests {
     /// Needs no worker: a table with a pair is enough.
     #[test]
     fn a_full_client_is_watched_once_and_its_backend_received_from_no_further() {
-        let network = network([].into_iter());
+        let network = network(usize::MAX);
         let driver = SimDriver(Rc::clone(&network));
         let mut table = PairTable::new(driver, Arc::new(WorkerCounters::default()));
         let (client, client_socket) = connected_client(&network, Peer::with(10, usize::MAX));
@@ -305,7 +307,7 @@ mod tests {
         for _ in 0..3 {
             assert!(matches!(transfer(), Effect::Wait));
         }
-        assert_eq!(network.borrow().peers[client].heard.len(), 10);
+        assert_eq!(network.borrow().peers[client].outbound.len(), 10);
         assert_eq!(
             network.borrow().peers[server].inbound.len(),
             1_000 - BLOCK_BYTES
@@ -314,7 +316,7 @@ mod tests {
         while let Effect::Resume(direction) = transfer() {
             assert_eq!(direction, Direction::Down);
         }
-        assert_eq!(network.borrow().peers[client].heard, [7; 1_000]);
+        assert_eq!(network.borrow().peers[client].outbound, [7; 1_000]);
         // The client's socket, when it was added and when it was full.
         assert_eq!(table.counters.get(Metric::Watches), 2);
         assert_eq!(table.get(key).expect("it is open").bytes_down, 1_000);

@@ -3,20 +3,21 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::super::{Disk, Store, pair};
+use simulated::disk::{Disk, Faults};
+
+use super::super::{Store, pair};
 use crate::RowChanges;
 use crate::adjacency::Direction;
 use crate::batch::Batch;
 use crate::change::Change;
 use crate::id::Id;
 use crate::memory::Memory;
-use crate::sim::{Faults, SimDisk};
 
 type Edges = BTreeSet<(String, String)>;
 
 /// A store, its memory, and a model of both.
 pub(super) struct World {
-    pub(super) disk: Arc<SimDisk>,
+    pub(super) disk: Disk,
     pub(super) store: Store,
     pub(super) memory: Memory,
     pub(super) model: Edges,
@@ -49,10 +50,9 @@ pub(super) fn filled_file() -> Vec<u8> {
 }
 
 impl World {
-    pub(super) fn open(content: Vec<u8>) -> Self {
-        let disk = SimDisk::holding(content);
-        let shared: Arc<dyn Disk> = disk.clone();
-        let (store, memory) = Store::open(shared).unwrap();
+    pub(super) fn open(content: impl Into<Disk>) -> Self {
+        let disk: Disk = content.into();
+        let (store, memory) = Store::open(Arc::new(disk.file())).unwrap();
         let model = edges(&memory);
         Self {
             disk,
@@ -217,7 +217,7 @@ fn a_power_loss_at_any_sync_keeps_exactly_the_acknowledged_commits() {
                 ..Faults::default()
             };
             let (possible, world) = play(&start, 7, COMMITS, faults);
-            let found = World::open(world.disk.after_power_loss()).model;
+            let found = World::open(world.disk.after_power_loss(None)).model;
             assert!(possible.contains(&found), "sync {at}, torn by {torn_by:?}");
         }
     }

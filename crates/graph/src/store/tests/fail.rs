@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 
+use simulated::disk::{Faults, Nth};
+
 use super::super::Store;
 use super::crash::{World, changes, edges, empty_file, filled_file};
-use crate::sim::Faults;
 use crate::store::disk::Disk;
 use crate::writer::Writer;
 use crate::{Change, Id, RowChanges};
@@ -97,7 +98,7 @@ fn a_failed_sync_fails_only_its_commit_and_later_ones_survive_a_power_loss() {
                 assert!(world.commit(&changes(&mut random, 900)));
             }
             world.disk.set(Faults {
-                sync_failed_at: Some(world.disk.syncs() + offset),
+                failed_at: Some(Nth::Sync(world.disk.syncs() + offset)),
                 ..Faults::default()
             });
             let mut failed = 0;
@@ -106,7 +107,7 @@ fn a_failed_sync_fails_only_its_commit_and_later_ones_survive_a_power_loss() {
                 assert_eq!(edges(&world.memory), world.model);
             }
             assert_eq!(failed, 1, "commit {commit}, sync {offset}");
-            let after = World::open(world.disk.after_power_loss());
+            let after = World::open(world.disk.after_power_loss(None));
             assert_eq!(after.model, world.model, "commit {commit}, sync {offset}");
             let after = World::open(world.disk.after_kill());
             assert_eq!(after.model, world.model, "commit {commit}, sync {offset}");
@@ -133,13 +134,13 @@ fn a_change_without_effect_is_true_after_a_failed_commit() {
     for offset in 1..=2 {
         let mut world = World::open(empty_file());
         world.disk.set(Faults {
-            sync_failed_at: Some(world.disk.syncs() + offset),
+            failed_at: Some(Nth::Sync(world.disk.syncs() + offset)),
             ..Faults::default()
         });
         assert!(!world.commit(std::slice::from_ref(&add)));
         assert!(world.commit(std::slice::from_ref(&remove)));
         assert!(world.model.is_empty());
-        for left in [world.disk.after_power_loss(), world.disk.after_kill()] {
+        for left in [world.disk.after_power_loss(None), world.disk.after_kill()] {
             assert_eq!(World::open(left).model, world.model, "sync {offset}");
         }
     }
@@ -155,7 +156,7 @@ fn a_full_disk_refuses_changes_until_there_is_room() {
         world.commit(&changes(&mut random, size))
     };
     assert!(commit(&mut world));
-    let room = world.disk.after_kill().len() as u64;
+    let room = world.disk.used();
     world.disk.set(Faults {
         room: Some(room),
         ..Faults::default()
@@ -169,7 +170,7 @@ fn a_full_disk_refuses_changes_until_there_is_room() {
     world.disk.set(Faults::default());
     assert!(commit(&mut world));
     assert_eq!(
-        World::open(world.disk.after_power_loss()).model,
+        World::open(world.disk.after_power_loss(None)).model,
         world.model
     );
 }
@@ -223,6 +224,6 @@ fn a_change_is_neither_visible_nor_acknowledged_before_it_is_on_disk() {
     disk.set(Faults::default());
     assert_eq!(subscribe(), (true, 1));
     writer.end();
-    let found = World::open(disk.after_power_loss());
+    let found = World::open(disk.after_power_loss(None));
     assert_eq!(found.model, edges(&memory));
 }

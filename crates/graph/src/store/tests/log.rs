@@ -7,15 +7,16 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
+use simulated::disk::{Disk as SimDisk, Faults, Nth};
+
 use super::super::log::CHECKPOINTS_MAX;
-use super::super::{Directory, Disk, OpenError, Store};
+use super::super::{Directory, OpenError, Store};
 use super::crash::{World, changes, edges, empty_file};
 use crate::adjacency::Direction;
 use crate::batch::Batch;
 use crate::memory::Memory;
 use crate::places::{Checkpoint, LogPlaces};
 use crate::replica::Replica;
-use crate::sim::{Faults, SimDisk};
 use crate::{Change, Graph, GraphError, Id, RowChanges, Rows};
 
 type Edges = BTreeSet<(String, String)>;
@@ -77,16 +78,15 @@ fn rows_after(sequence: u64) -> Rows {
 struct Node {
     /// Rows of the file.
     rows: Rows,
-    disk: Arc<SimDisk>,
+    disk: SimDisk,
     memory: Arc<Memory>,
     replica: Replica,
 }
 
 impl Node {
-    fn open(content: Vec<u8>) -> Self {
-        let disk = SimDisk::holding(content);
-        let shared: Arc<dyn Disk> = disk.clone();
-        let (mut store, memory) = Store::open(shared).expect("a good file");
+    fn open(content: impl Into<SimDisk>) -> Self {
+        let disk = content.into();
+        let (mut store, memory) = Store::open(Arc::new(disk.file())).expect("a good file");
         let rows = store.take_rows();
         let start = store
             .log()
@@ -130,7 +130,7 @@ impl Node {
 
 /// Returns the position stored in a file, after checking that the file has exactly the edges of
 /// that position.
-fn check(content: Vec<u8>, log: &Log) -> u64 {
+fn check(content: impl Into<SimDisk>, log: &Log) -> u64 {
     let node = Node::open(content);
     let LogPlaces { last, earlier, .. } = node.replica.start();
     assert_eq!(edges(&node.memory), log.after[last.sequence as usize]);
@@ -155,7 +155,7 @@ fn a_power_loss_at_any_sync_leaves_the_graph_of_the_stored_position() {
     let whole = Node::open(start.clone());
     whole.follow(&log, ENTRIES);
     whole.replica.end();
-    assert_eq!(check(whole.disk.after_power_loss(), &log), ENTRIES);
+    assert_eq!(check(whole.disk.after_power_loss(None), &log), ENTRIES);
     let syncs = whole.disk.syncs() + 10;
     let mut places = BTreeSet::new();
     for at in 1..=syncs {
@@ -167,13 +167,13 @@ fn a_power_loss_at_any_sync_leaves_the_graph_of_the_stored_position() {
         });
         node.follow(&log, ENTRIES);
         node.replica.end();
-        let left = node.disk.after_power_loss();
+        let left = node.disk.after_power_loss(None);
         places.insert(check(left.clone(), &log));
         let again = Node::open(left);
         again.follow(&log, ENTRIES);
         again.replica.end();
         assert_eq!(
-            check(again.disk.after_power_loss(), &log),
+            check(again.disk.after_power_loss(None), &log),
             ENTRIES,
             "sync {at}"
         );
@@ -188,7 +188,7 @@ fn changes_of_failed_writes_are_written_together_later() {
     for at in 1..=16 {
         let node = Node::open(start.clone());
         node.disk.set(Faults {
-            sync_failed_at: Some(node.disk.syncs() + at),
+            failed_at: Some(Nth::Sync(node.disk.syncs() + at)),
             ..Faults::default()
         });
         node.follow(&log, ENTRIES);
@@ -198,7 +198,11 @@ fn changes_of_failed_writes_are_written_together_later() {
         assert_eq!((stored.sequence, stored.edges_waiting), (ENTRIES, 0));
         assert_eq!(stored.failure, None);
         node.replica.end();
-        assert_eq!(check(node.disk.after_power_loss(), &log), ENTRIES, "{at}");
+        assert_eq!(
+            check(node.disk.after_power_loss(None), &log),
+            ENTRIES,
+            "{at}"
+        );
     }
 }
 
@@ -241,7 +245,7 @@ fn a_failing_disk_delays_the_log_but_not_readers() {
             .expect("it goes on");
     });
     node.replica.end();
-    assert_eq!(check(node.disk.after_power_loss(), &log), ENTRIES);
+    assert_eq!(check(node.disk.after_power_loss(None), &log), ENTRIES);
 }
 
 fn id(number: u32) -> Id {
@@ -534,9 +538,8 @@ fn the_removal_of_a_large_id_is_complete_before_the_next_entry() {
 // A key that changes its name between two commits.
 #[test]
 fn names_that_change_between_two_commits_are_right_on_disk() {
-    let disk = SimDisk::holding(empty_file());
-    let shared: Arc<dyn Disk> = disk.clone();
-    let (mut store, memory) = Store::open(shared).unwrap();
+    let disk = SimDisk::from(empty_file());
+    let (mut store, memory) = Store::open(Arc::new(disk.file())).unwrap();
     let text = |name: &str| Id::parse(name).unwrap();
     let mut pending = crate::replica::Pending::default();
     for (name, is_there) in [
@@ -572,6 +575,6 @@ fn names_that_change_between_two_commits_are_right_on_disk() {
     store
         .commit_from_log(&pending.net(), 1, pending.rows(), Some(write))
         .unwrap();
-    let found = World::open(disk.after_power_loss()).model;
+    let found = World::open(disk.after_power_loss(None)).model;
     assert_eq!(found, [("1".to_owned(), "c".to_owned())].into());
 }

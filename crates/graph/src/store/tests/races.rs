@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use scheduled::{Condvar, Mutex, check, choose, spawn, yield_now};
+use simulated::disk::{Disk, Faults, Nth};
 
-use super::super::{Disk, Store};
+use super::super::Store;
 use super::crash::empty_file;
 use crate::key::Key;
 use crate::memory::Memory;
 use crate::places::{Checkpoint, LogPlaces};
 use crate::replica::Replica;
-use crate::sim::{Faults, SimDisk};
 use crate::writer::Writer;
 use crate::{Change, GraphError, Id};
 
@@ -20,12 +20,11 @@ const SCHEDULES: usize = 1_000;
 
 /// Opens a graph. Often one of its first syncs fails.
 fn open(file: &[u8]) -> (Store, Arc<Memory>) {
-    let disk = SimDisk::holding(file.to_vec());
-    let shared: Arc<dyn Disk> = disk.clone();
-    let (store, memory) = Store::open(shared).expect("a good file");
+    let disk = Disk::from(file.to_vec());
+    let (store, memory) = Store::open(Arc::new(disk.file())).expect("a good file");
     let fails = [None, Some(1), Some(2), Some(3)][choose(4)];
     disk.set(Faults {
-        sync_failed_at: fails.map(|nth| disk.syncs() + nth),
+        failed_at: fails.map(|nth| Nth::Sync(disk.syncs() + nth)),
         ..Faults::default()
     });
     (store, Arc::new(memory))

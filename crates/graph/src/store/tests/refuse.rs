@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use redb::{Database, TableDefinition};
 
-use super::super::{Directory, Disk, OpenError, Store};
+use super::super::{Directory, OpenError, Store};
 use super::crash::{World, changes, edges, empty_file};
 use crate::Graph;
-use crate::sim::SimDisk;
 
 /// Opens a directory whose graph is `content` and returns the error, after checking that the file
 /// is unchanged.
@@ -29,7 +28,7 @@ fn filled() -> Vec<u8> {
         assert!(world.commit(&changes(&mut random, 500)));
     }
     drop(world.store);
-    world.disk.after_kill()
+    world.disk.file().content()
 }
 
 #[test]
@@ -111,8 +110,8 @@ fn a_page_of_noise_is_detected_or_was_unused() {
         {
             *byte = (index * 31 + page) as u8;
         }
-        let disk: Arc<dyn Disk> = SimDisk::holding(damaged);
-        match Store::open(disk) {
+        let disk = simulated::disk::Disk::from(damaged);
+        match Store::open(Arc::new(disk.file())) {
             Ok((_, memory)) => assert_eq!(edges(&memory), model, "page {page}"),
             Err(refusal) => {
                 let refusal = refusal.of("graph.redb".into());

@@ -19,13 +19,12 @@ use std::time::Duration;
 use history::Limits;
 use reactor::Tick;
 use router::Tally;
+use simulated::network::Peer;
+use simulated::{Dice, Trace};
 
 use crate::settings::LiveSettings;
-use crate::sim::laws::Dice;
-use crate::sim::net::Pipe;
 use crate::sim::parts::Parts;
 use crate::sim::readers::{ClientState as State, Edges, Posted, Reader, STATUS_BYTES};
-use crate::sim::seeds::Trace;
 use crate::sim::station::{Station, digest};
 use crate::slow_policy::SlowPolicy;
 use crate::stats::Metric;
@@ -270,19 +269,19 @@ impl Life {
     fn speak_slowly(&mut self, dice: &mut Dice) {
         let client = self.clients.last_mut().expect("it has come");
         let mut net = self.stations[client.station].net.borrow_mut();
-        let pipe = &mut net.pipes[client.number];
+        let peer = &mut net.peers[client.number];
         match dice.roll(5) {
             0 => {
-                let said = dice.roll(pipe.inbound.len());
-                client.unsaid = pipe.inbound.split_off(said).into();
+                let said = dice.roll(peer.inbound.len());
+                client.unsaid = peer.inbound.split_off(said).into();
             }
-            1 => pipe.sip = 1 + dice.roll(60),
+            1 => peer.sip = Some(1 + dice.roll(60)),
             _ => return,
         }
         client.is_slow_to_speak = true;
-        let (left, sip) = (client.unsaid.len(), pipe.sip);
+        let (left, sip) = (client.unsaid.len(), peer.sip);
         drop(net);
-        self.note(|| format!("{left} bytes of its request are missing; {sip} come at a time"));
+        self.note(|| format!("{left} bytes of its request are missing; {sip:?} come at a time"));
     }
 
     /// A client that has not said its whole request goes on.
@@ -365,19 +364,19 @@ impl Client {
 }
 
 impl State {
-    fn behind_a_turn(self, pipe: &Pipe) -> Self {
+    fn behind_a_turn(self, peer: &Peer) -> Self {
         match self {
-            _ if pipe.closed || pipe.server_ended => Self::Gone,
-            Self::Coming if !pipe.outbound.is_empty() => Self::Online,
+            _ if peer.closed || peer.worker_ended => Self::Gone,
+            Self::Coming if !peer.outbound.is_empty() => Self::Online,
             Self::Leaving => Self::Gone,
             other => other,
         }
     }
 
     /// A client that polls is online while its worker knows it.
-    fn behind_a_turn_with_poll(self, pipe: &Pipe, is_known: bool) -> Self {
+    fn behind_a_turn_with_poll(self, peer: &Peer, is_known: bool) -> Self {
         match self {
-            _ if pipe.closed || pipe.server_ended => Self::Gone,
+            _ if peer.closed || peer.worker_ended => Self::Gone,
             Self::Leaving => Self::Gone,
             _ if is_known => Self::Online,
             Self::Coming => Self::Coming,

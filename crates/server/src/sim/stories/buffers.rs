@@ -38,7 +38,7 @@ fn stopped_readers(world: &mut World, count: usize) -> Vec<usize> {
         .collect();
     world.run_until_idle();
     for &reader in &readers[1..] {
-        world.net.borrow_mut().pipes[reader].room = 0;
+        world.net.borrow_mut().peers[reader].room = 0;
     }
     for event in 0..count {
         for reader in 0..=count {
@@ -128,7 +128,7 @@ fn sessions_that_read_on_after_they_gave_way_get_what_their_policy_promises() {
         let mut world = with_history(settings(1, policy));
         let reader = world.connect("/events/1");
         world.run_until_idle();
-        world.net.borrow_mut().pipes[reader].room = 10;
+        world.net.borrow_mut().peers[reader].room = 10;
         for number in 0..20 {
             world.publish("1", &number.to_string());
             pass(&mut world, Duration::from_millis(100));
@@ -166,12 +166,12 @@ fn a_bound_below_one_frame_serves_all_who_read() {
         let reader = world.connect("/events/1");
         world.run_until_idle();
         // Its path takes a large event in pieces, and its socket is full in between.
-        world.net.borrow_mut().pipes[reader].bite = 100;
+        world.net.borrow_mut().peers[reader].bite = 100;
         let large = "x".repeat(5000);
         for _ in 0..3 {
             world.publish("1", &large);
             for _ in 0..70 {
-                world.net.borrow_mut().pipes[reader].room = 100;
+                world.net.borrow_mut().peers[reader].room = 100;
                 world.net.borrow_mut().make_room(reader, 0);
                 pass(&mut world, Duration::from_millis(100));
             }
@@ -204,7 +204,7 @@ fn a_full_socket_that_takes_nothing_is_closed_after_a_second_when_nothing_else_c
     for &reader in &readers[1..] {
         // The kernel would keep what it has for a peer that reads nothing.
         assert_eq!(
-            world.net.borrow().pipes[reader].resets,
+            world.net.borrow().peers[reader].reset,
             world.is_closed(reader)
         );
     }

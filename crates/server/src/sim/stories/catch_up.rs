@@ -30,7 +30,7 @@ fn world(kind: ListenerKind, bytes: usize) -> World {
 }
 
 fn set_room(world: &World, client: usize, room: usize) {
-    world.net.borrow_mut().pipes[client].room = room;
+    world.net.borrow_mut().peers[client].room = room;
 }
 
 fn drain(world: &mut World, client: usize) {

@@ -38,6 +38,6 @@ fn each_request_of_the_table_has_its_outcome_at_every_split() {
 
 fn has_ended(world: &World, client: usize) -> bool {
     let network = world.net.borrow();
-    let pipe = &network.pipes[client];
-    pipe.server_ended || pipe.closed
+    let peer = &network.peers[client];
+    peer.worker_ended || peer.closed
 }

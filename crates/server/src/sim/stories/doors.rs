@@ -83,7 +83,7 @@ fn refused_connections_do_not_count_against_the_limits() {
     // One leaves; those refused still linger, and its place is free.
     world.net.borrow_mut().end(clients[1]);
     world.turn();
-    let next = world.net.borrow().pipes.len();
+    let next = world.net.borrow().peers.len();
     assert_eq!(next % 4, 0);
     for _ in 0..2 {
         world.connect("/events/late");
@@ -91,7 +91,7 @@ fn refused_connections_do_not_count_against_the_limits() {
     world.turn();
     assert!(world.text(next + 1).starts_with("HTTP/1.1 200"));
     world.pass(Duration::from_secs(5));
-    let count = world.net.borrow().pipes.len();
+    let count = world.net.borrow().peers.len();
     for client in 0..count {
         world.net.borrow_mut().end(client);
     }

@@ -56,7 +56,7 @@ fn every_session_gets_its_own_encoding_also_where_frames_wait_for_a_full_socket(
             .map(|&(client, _)| world.text(client).len())
             .collect();
         for &(client, _) in &clients {
-            world.net.borrow_mut().pipes[client].room = room;
+            world.net.borrow_mut().peers[client].room = room;
         }
         // Several turns, whose events have the same places.
         for turn in [1..=3, 4..=6] {

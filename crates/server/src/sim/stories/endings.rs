@@ -15,7 +15,7 @@ fn a_drain_flushes_backlogs_sends_farewells_and_ends_each_stream() {
     let reader = world.connect("/events/1");
     let sleeper = world.connect("/events/2");
     world.turn();
-    world.net.borrow_mut().pipes[sleeper].room = 5;
+    world.net.borrow_mut().peers[sleeper].room = 5;
     world.publish("2", "last words");
     world.turn();
     world.handle.drain();
@@ -106,7 +106,7 @@ fn a_drain_does_not_wait_for_a_stalled_client_beyond_its_timeout() {
     });
     let sleeper = world.connect("/events/2");
     world.turn();
-    world.net.borrow_mut().pipes[sleeper].room = 0;
+    world.net.borrow_mut().peers[sleeper].room = 0;
     world.publish("2", "unread");
     world.turn();
     world.handle.drain();

@@ -55,7 +55,7 @@ fn a_full_server_is_alive_and_keeps_no_connection_of_a_probe() {
     world.publish("1", "a");
     world.run_until_idle();
     assert_eq!(world.payloads(client), ["a"]);
-    let last = world.net.borrow().pipes.len() - 1;
+    let last = world.net.borrow().peers.len() - 1;
     assert!(
         world.text(last).contains("Connection: close"),
         "{}",

@@ -90,7 +90,7 @@ fn each_transport_says_in_its_own_way_that_the_identity_has_ended() {
         world.pass(Duration::from_secs(10));
         let text = world.text(client);
         assert!(text.ends_with(&end), "{target}: {text}");
-        assert!(world.net.borrow().pipes[client].server_ended);
+        assert!(world.net.borrow().peers[client].worker_ended);
     }
 }
 

@@ -93,7 +93,7 @@ fn the_reason_of_an_end_is_told() {
     });
     let slow = world.connect("/events/slow");
     world.run_until_idle();
-    world.net.borrow_mut().pipes[slow].room = 0;
+    world.net.borrow_mut().peers[slow].room = 0;
     world.publish("slow", "unread");
     world.pass(Duration::from_secs(20));
     assert_eq!(notes.take(), ["slow sse began", "slow sse slow"]);

@@ -33,7 +33,7 @@ fn a_session_beyond_its_backlog_is_closed_at_once_and_counted_as_shed() {
     });
     let client = world.connect("/stream/7");
     world.turn();
-    world.net.borrow_mut().pipes[client].room = 0;
+    world.net.borrow_mut().peers[client].room = 0;
     let tallies: Vec<_> = (0..4)
         .map(|_| world.publish("7", &"x".repeat(300)).1)
         .collect();
@@ -68,7 +68,7 @@ fn an_event_without_bytes_counts_as_shed_on_the_wire_of_2008() {
             assert_eq!((counts.written, counts.queued, counts.shed), (0, 0, 1));
         };
         shed(&mut world, "live");
-        world.net.borrow_mut().pipes[client].room = 3;
+        world.net.borrow_mut().peers[client].room = 3;
         shed(&mut world, "the socket becomes full");
         shed(&mut world, "it is full");
         let before = world.metric(Metric::CatchUps);

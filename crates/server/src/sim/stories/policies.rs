@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::super::laws::Dice;
+use simulated::Dice;
+
 use super::quiet;
 use crate::listener::ListenerKind;
 use crate::settings::LiveSettings;
@@ -63,12 +64,12 @@ impl Reader {
     fn step(&mut self) {
         let client = self.client;
         match self.dice.roll(12) {
-            0 => self.world.net.borrow_mut().pipes[client].room = self.dice.roll(200),
+            0 => self.world.net.borrow_mut().peers[client].room = self.dice.roll(200),
             1 => {
                 let room = self.dice.roll(400);
                 self.world.net.borrow_mut().make_room(client, room);
             }
-            2 => self.world.net.borrow_mut().pipes[client].bite = 1 + self.dice.roll(300),
+            2 => self.world.net.borrow_mut().peers[client].bite = 1 + self.dice.roll(300),
             3..=4 => self.world.turn(),
             _ => self.publish(),
         }
@@ -99,7 +100,7 @@ impl Reader {
     fn drain(&mut self) -> Vec<Got> {
         let client = self.client;
         self.world.run_until_idle();
-        self.world.net.borrow_mut().pipes[client].bite = usize::MAX;
+        self.world.net.borrow_mut().peers[client].bite = usize::MAX;
         self.world.net.borrow_mut().make_room(client, usize::MAX);
         self.world.run_until_idle();
         assert_eq!(self.world.metric(Metric::BacklogSessions), 0, "drained");
@@ -272,7 +273,7 @@ fn a_client_chooses_its_policy_and_the_others_keep_that_of_the_server() {
     world.run_until_idle();
     assert_eq!(world.status(unknown), 400);
     for client in [own, default] {
-        world.net.borrow_mut().pipes[client].room = 0;
+        world.net.borrow_mut().peers[client].room = 0;
     }
     for _ in 0..10 {
         world.publish("1", "an event of some length");
@@ -293,7 +294,7 @@ fn a_session_that_is_ended_is_told_what_it_lost_before_its_stream_ends() {
     );
     let client = world.connect("/events/1");
     world.run_until_idle();
-    world.net.borrow_mut().pipes[client].room = 10;
+    world.net.borrow_mut().peers[client].room = 10;
     for number in 0..9 {
         world.publish("1", &format!("{number} of some length"));
         world.turn();

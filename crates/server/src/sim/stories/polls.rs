@@ -403,7 +403,7 @@ fn http_1_0_and_close_end_the_connection_after_the_answer() {
         world.run_until_idle();
         assert_eq!(last(&world, client).status, 200);
         assert!(world.text(client).contains("\r\nConnection: close\r\n"));
-        assert!(world.net.borrow().pipes[client].server_ended);
+        assert!(world.net.borrow().peers[client].worker_ended);
         assert_eq!(world.handle.router().online(), 0);
     }
 }
@@ -417,14 +417,14 @@ fn polls_are_answered_when_the_server_ends_or_a_session_is_closed() {
     world.handle.close(&sessions);
     world.run_until_idle();
     assert_eq!(last(&world, client).status, 204);
-    assert!(world.net.borrow().pipes[client].server_ended);
+    assert!(world.net.borrow().peers[client].worker_ended);
     world.net.borrow_mut().end(client);
     let client = world.connect("/poll/rj");
     world.run_until_idle();
     world.handle.drain();
     world.run_until_idle();
     assert_eq!(last(&world, client).status, 204);
-    assert!(world.net.borrow().pipes[client].server_ended);
+    assert!(world.net.borrow().peers[client].worker_ended);
     assert_eq!(world.handle.router().online(), 0);
     world.net.borrow_mut().end(client);
     world.run_until_idle();
@@ -476,7 +476,7 @@ fn polls_need_the_right_to_each_id_and_end_with_it() {
     let client = world.request("GET", "/poll?wait=60", &fields);
     world.pass(SECOND * 10);
     assert_eq!(last(&world, client).status, 204, "its token has expired");
-    assert!(world.net.borrow().pipes[client].server_ended);
+    assert!(world.net.borrow().peers[client].worker_ended);
     world.net.borrow_mut().end(client);
     world.pass(SECOND * 61);
     assert_eq!(world.metric(Metric::ClosedExpired), 1);

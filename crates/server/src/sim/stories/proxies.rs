@@ -45,7 +45,7 @@ fn a_limit_by_address_counts_the_clients_behind_a_proxy_one_by_one() {
     world.run_until_idle();
     let fourth = get(&mut world, "192.0.2.1");
     assert_eq!(world.status(fourth), 200);
-    let count = world.net.borrow().pipes.len();
+    let count = world.net.borrow().peers.len();
     for client in 0..count {
         world.net.borrow_mut().end(client);
     }

@@ -67,7 +67,7 @@ fn is_served(world: &World, client: usize) -> bool {
 /// Returns whether a client was refused for a limit. Over TLS, it is closed without a handshake.
 fn is_refused(world: &World, client: usize) -> bool {
     match world.is_tls() {
-        true => world.is_closed(client) && world.net.borrow().pipes[client].outbound.is_empty(),
+        true => world.is_closed(client) && world.net.borrow().peers[client].outbound.is_empty(),
         false => world.status(client) == 503,
     }
 }
@@ -87,7 +87,7 @@ fn reported(world: &mut World) -> Vec<SocketAddr> {
 }
 
 fn end_all(mut world: World) {
-    let count = world.net.borrow().pipes.len();
+    let count = world.net.borrow().peers.len();
     for client in 0..count {
         world.net.borrow_mut().end(client);
     }
@@ -106,7 +106,7 @@ fn the_client_that_a_header_names_is_served_and_reported_at_every_split() {
             let mut world = proxied(quiet());
             let number = world.connect_behind(&header, REQUEST.as_bytes());
             let rest: Vec<u8> = {
-                let inbound = &mut world.net.borrow_mut().pipes[number].inbound;
+                let inbound = &mut world.net.borrow_mut().peers[number].inbound;
                 inbound.split_off(split).into()
             };
             world.turn();
@@ -131,7 +131,7 @@ fn a_header_may_arrive_a_byte_at_a_time_and_longer_than_its_addresses() {
     header.resize(proxy_header::HEADER_BYTES_MAX, 0);
     let mut world = proxied(quiet());
     let client = world.connect_behind(&header, REQUEST.as_bytes());
-    let bytes: Vec<u8> = world.net.borrow_mut().pipes[client]
+    let bytes: Vec<u8> = world.net.borrow_mut().peers[client]
         .inbound
         .drain(..)
         .collect();
@@ -298,7 +298,7 @@ fn a_connection_of_a_proxy_that_begins_otherwise_is_refused() {
         let mut world = proxied(quiet());
         let client = get(&mut world, begin, "");
         match world.is_tls() {
-            true => assert!(world.net.borrow().pipes[client].outbound.is_empty()),
+            true => assert!(world.net.borrow().peers[client].outbound.is_empty()),
             false => {
                 assert_eq!(world.status(client), 400, "{begin:?}");
                 assert!(world.text(client).contains("PROXY protocol header"));
@@ -336,7 +336,7 @@ fn a_header_from_a_peer_that_is_no_proxy_is_no_request() {
             // Without one, it is served as ever.
             let client = get(&mut world, b"", "");
             assert!(is_served(&world, client));
-            assert_eq!(reported(&mut world), ["127.0.0.2:1024".parse().unwrap()]);
+            assert_eq!(reported(&mut world), ["127.0.0.2:1025".parse().unwrap()]);
             end_all(world);
         }
     }
@@ -413,6 +413,6 @@ fn the_address_of_a_client_is_not_that_of_the_next_connection_in_its_slot() {
     world.run_until_idle();
     let local = unspecified();
     get(&mut world, &local, "");
-    assert_eq!(reported(&mut world), ["127.0.0.2:1024".parse().unwrap()]);
+    assert_eq!(reported(&mut world), ["127.0.0.2:1025".parse().unwrap()]);
     end_all(world);
 }

@@ -43,7 +43,7 @@ fn an_event_source_beyond_a_limit_is_told_when_to_come_back() {
         assert!(head.contains("Connection: close"));
         let delay = body.rsplit("retry: ").next().expect("a delay").trim();
         delays.push(delay.parse::<u64>().expect("a number"));
-        assert!(world.net.borrow().pipes[client].server_ended);
+        assert!(world.net.borrow().peers[client].worker_ended);
     }
     delays.sort_unstable();
     delays.dedup();

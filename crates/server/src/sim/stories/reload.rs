@@ -34,7 +34,7 @@ fn a_reload_touches_no_stream_and_holds_for_the_next_request() {
     let delay = world.reconnect_delay(after);
     assert!((4_500..13_500).contains(&delay), "{delay} ms");
     assert_eq!(world.metric(Metric::RefusedServer), 1);
-    assert!(world.is_closed(refused) || world.net.borrow().pipes[refused].server_ended);
+    assert!(world.is_closed(refused) || world.net.borrow().peers[refused].worker_ended);
     world.publish("1", "to both");
     world.turn();
     for client in [before, after] {

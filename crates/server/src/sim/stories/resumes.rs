@@ -56,7 +56,7 @@ fn a_full_socket_stops_a_replay_without_polls_and_keeps_one_event_only() {
     let mut world = with_history(quiet());
     publish_all(&world, "1", 50);
     let client = resume(&mut world, "/events/1", "e-0");
-    world.net.borrow_mut().pipes[client].room = 700;
+    world.net.borrow_mut().peers[client].room = 700;
     for _ in 0..10 {
         world.turn();
     }
@@ -92,7 +92,7 @@ fn a_session_that_leaves_a_subject_meanwhile_is_fed_no_more_of_it_and_goes_live(
     world.subscribe("1", "2");
     publish_all(&world, "2", 40);
     let client = resume(&mut world, "/events/1", "e-0");
-    world.net.borrow_mut().pipes[client].room = 700;
+    world.net.borrow_mut().peers[client].room = 700;
     world.run_until_idle();
     let graph = world.handle.graph();
     graph.unsubscribe(&id("1"), &id("2")).expect("in memory");
@@ -246,7 +246,7 @@ fn a_drain_and_the_operator_end_a_session_that_is_fed() {
     world.run_until_idle();
 
     let stalled = resume(&mut world, "/events/1", "e-0");
-    world.net.borrow_mut().pipes[stalled].room = 700;
+    world.net.borrow_mut().peers[stalled].room = 700;
     world.turn();
     world.handle.drain();
     world.run_until_idle();
@@ -275,7 +275,7 @@ fn a_session_that_is_fed_ends_with_its_token() {
     let token = token_until(BEGIN + 10, r#""sub":"alice""#);
     let fields = format!("{}Last-Event-ID: e-0\r\n", bearer(&token));
     let client = world.request("GET", "/events", &fields);
-    world.net.borrow_mut().pipes[client].room = 900;
+    world.net.borrow_mut().peers[client].room = 900;
     world.turn();
     while world.handle.router().online() > 0 {
         world.pass(Duration::from_millis(100));
@@ -302,7 +302,7 @@ fn held_events_of_a_session_that_breaks_count_as_lost() {
     let mut world = with_history(quiet());
     publish_all(&world, "1", 50);
     let client = resume(&mut world, "/events/1", "e-0");
-    world.net.borrow_mut().pipes[client].room = 900;
+    world.net.borrow_mut().peers[client].room = 900;
     world.turn();
     let tallies = [world.publish("1", "a").1, world.publish("1", "b").1];
     world.turn();
@@ -385,7 +385,7 @@ fn a_session_that_is_fed_is_told_of_events_that_are_not_stored() {
     let mut world = with_history(quiet());
     publish_all(&world, "1", 20);
     let client = resume(&mut world, "/events/1", "e-0");
-    world.net.borrow_mut().pipes[client].room = 900;
+    world.net.borrow_mut().peers[client].room = 900;
     world.turn();
     let (_, tally) = world.publish_unstored("1", "unstored");
     world.publish("1", "stored");

@@ -14,7 +14,7 @@ fn a_session_that_does_not_read_is_closed_after_the_stall_timeout_and_named() {
     let mut world = world();
     let client = world.connect("/events/sleeper");
     world.turn();
-    world.net.borrow_mut().pipes[client].room = 10;
+    world.net.borrow_mut().peers[client].room = 10;
     let (_, tally) = world.publish("sleeper", "wake up");
     world.turn();
     assert_eq!(tally.counts().queued, 1);
@@ -34,7 +34,7 @@ fn a_session_whose_room_the_poller_cannot_report_is_closed_at_once_and_not_as_sl
     let mut world = world();
     let client = world.connect("/events/reader");
     world.turn();
-    world.net.borrow_mut().pipes[client].room = 10;
+    world.net.borrow_mut().peers[client].room = 10;
     world.net.borrow_mut().refused_changes = 1;
     let (_, tally) = world.publish("reader", "more than there is room for");
     world.turn();
@@ -51,12 +51,12 @@ fn a_slow_reader_is_not_closed_while_it_reads_on() {
     let mut world = world();
     let client = world.connect("/events/slow");
     world.turn();
-    world.net.borrow_mut().pipes[client].room = 10;
+    world.net.borrow_mut().peers[client].room = 10;
     world.publish("slow", "more than there is room for");
     world.turn();
     // Never enough for the kernel to report room.
     for second in 0..60 {
-        world.net.borrow_mut().pipes[client].acknowledged = Some(second);
+        world.net.borrow_mut().peers[client].acknowledged = Some(second);
         world.pass(Duration::from_secs(1));
         assert!(!world.is_closed(client), "after {second} s");
     }
@@ -75,7 +75,7 @@ fn the_largest_backlogs_are_found_in_slices_shared_by_all_requests() {
         .collect();
     world.run_until_idle();
     for (n, &client) in clients.iter().enumerate() {
-        world.net.borrow_mut().pipes[client].room = 0;
+        world.net.borrow_mut().peers[client].room = 0;
         world.publish(&n.to_string(), &"x".repeat(100 + n * 17 % 40));
     }
     world.run_until_idle();
@@ -131,11 +131,11 @@ fn nothing_overtakes_a_backlog_although_the_socket_has_room_again() {
     let mut world = world();
     let client = world.connect("/events/1");
     world.turn();
-    world.net.borrow_mut().pipes[client].room = 0;
+    world.net.borrow_mut().peers[client].room = 0;
     world.publish("1", "first");
     world.turn();
     // The kernel has room before its signal is seen.
-    world.net.borrow_mut().pipes[client].room = usize::MAX;
+    world.net.borrow_mut().peers[client].room = usize::MAX;
     world.publish("1", "second");
     world.turn();
     world
@@ -156,7 +156,7 @@ fn a_stall_is_noticed_in_time_although_a_later_deadline_is_pending() {
     });
     let client = world.connect("/events/1");
     world.turn();
-    world.net.borrow_mut().pipes[client].room = 0;
+    world.net.borrow_mut().peers[client].room = 0;
     world.publish("1", "unread");
     world.turn();
     world.pass(Duration::from_millis(1_300));

@@ -85,7 +85,7 @@ fn a_client_that_comes_back_takes_the_place_of_its_session() {
     let first = get(&mut world, &target);
     let second = get(&mut world, &target);
     assert_eq!(world.status(second), 200);
-    assert!(world.net.borrow().pipes[first].server_ended);
+    assert!(world.net.borrow().peers[first].worker_ended);
     assert_eq!(world.handle.router().sessions(&id("alice")).len(), 1);
     // The end of the first does not take the ticket away from the second.
     leave(&mut world, first);
@@ -114,7 +114,7 @@ fn a_request_that_opens_no_stream_does_not_use_a_ticket() {
     let first = get(&mut world, &target);
     let refused = get(&mut world, &format!("{target}&id=bob"));
     assert_eq!(world.status(refused), 403);
-    assert!(!world.net.borrow().pipes[first].server_ended);
+    assert!(!world.net.borrow().peers[first].worker_ended);
 }
 
 #[test]

@@ -235,7 +235,7 @@ fn a_client_that_closes_is_answered_with_its_code() {
         world.run_until_idle();
         assert_eq!(last(&world, client), answer);
         assert_eq!(sessions(&world, "1"), 0);
-        assert!(world.net.borrow().pipes[client].server_ended);
+        assert!(world.net.borrow().peers[client].worker_ended);
         world.net.borrow_mut().end(client);
         world.run_until_idle();
         assert!(world.is_closed(client));
@@ -305,7 +305,7 @@ fn a_client_that_takes_nothing_is_told_so_if_it_reads_within_two_seconds_and_els
     for reads in [true, false] {
         let mut world = world();
         let client = open(&mut world, "/ws/1");
-        world.net.borrow_mut().pipes[client].room = 10;
+        world.net.borrow_mut().peers[client].room = 10;
         world.publish("1", "one event");
         world.pass(Duration::from_secs(11));
         assert_eq!(sessions(&world, "1"), 0, "the stall timeout is over");
@@ -319,7 +319,7 @@ fn a_client_that_takes_nothing_is_told_so_if_it_reads_within_two_seconds_and_els
         }
         world.pass(Duration::from_secs(2));
         assert!(world.is_closed(client));
-        assert_eq!(world.net.borrow().pipes[client].resets, !reads);
+        assert_eq!(world.net.borrow().peers[client].reset, !reads);
         assert_eq!(world.metric(Metric::ClosedSlow), 1);
         world.assert_empty();
     }

@@ -18,7 +18,7 @@ fn is_logged_in(world: &World, client: usize) -> bool {
 }
 
 fn log_out_all(mut world: World) {
-    let clients = world.net.borrow().pipes.len();
+    let clients = world.net.borrow().peers.len();
     for client in 0..clients {
         world.net.borrow_mut().end(client);
     }
@@ -45,7 +45,7 @@ fn both_versions_are_served_and_counted_and_the_second_visit_is_resumed() {
         for client in 0..2 {
             assert_eq!(world.payloads(client), ["secret"], "{version:?}");
             let net = world.net.borrow();
-            let sent = &net.pipes[client].outbound;
+            let sent = &net.peers[client].outbound;
             let is_there = sent.windows(6).any(|part| part == b"secret");
             assert!(!is_there, "it is encrypted");
         }
@@ -58,18 +58,18 @@ fn a_client_hello_is_understood_at_every_split() {
     let hello = {
         let mut world = world();
         let client = world.begin_tls(REQUEST);
-        world.net.borrow().pipes[client].inbound.len()
+        world.net.borrow().peers[client].inbound.len()
     };
     for split in 1..hello {
         let mut world = world();
         let client = world.begin_tls(REQUEST);
-        let rest = world.net.borrow_mut().pipes[client]
+        let rest = world.net.borrow_mut().peers[client]
             .inbound
             .split_off(split);
         world.turn();
         let rest: Vec<u8> = rest.into();
         assert_eq!(
-            world.net.borrow().pipes[client].outbound,
+            world.net.borrow().peers[client].outbound,
             b"",
             "split at {split}"
         );
@@ -85,7 +85,7 @@ fn a_handshake_may_arrive_a_byte_at_a_time() {
     let mut world = world();
     let client = world.begin_tls(REQUEST);
     for _ in 0..10 {
-        let bytes: Vec<u8> = world.net.borrow_mut().pipes[client]
+        let bytes: Vec<u8> = world.net.borrow_mut().peers[client]
             .inbound
             .drain(..)
             .collect();
@@ -108,14 +108,14 @@ fn a_slow_or_silent_handshake_ends_by_the_time_limit_of_a_head() {
         .connect_to(1, b"", usize::MAX, usize::MAX);
     // One has sent the half of its ClientHello, another all of it and no more.
     let half = world.begin_tls(REQUEST);
-    let length = world.net.borrow().pipes[half].inbound.len();
-    world.net.borrow_mut().pipes[half]
+    let length = world.net.borrow().peers[half].inbound.len();
+    world.net.borrow_mut().peers[half]
         .inbound
         .truncate(length / 2);
     let whole = world.begin_tls(REQUEST);
     world.turn();
     world.tls.remove(&whole);
-    world.net.borrow_mut().pipes[whole].inbound.clear();
+    world.net.borrow_mut().peers[whole].inbound.clear();
     for _ in 0..9 {
         // A byte now and then gives no more time.
         world.net.borrow_mut().say(half, &[0]);
@@ -142,7 +142,7 @@ fn a_storm_of_handshakes_begins_a_few_in_each_turn_in_their_order() {
         .map(|_| world.begin_tls(REQUEST))
         .collect();
     let has_begun = |world: &World| {
-        let begun = |&&client: &&usize| !world.net.borrow().pipes[client].outbound.is_empty();
+        let begun = |&&client: &&usize| !world.net.borrow().peers[client].outbound.is_empty();
         clients.iter().filter(begun).count()
     };
     for turn in 1..=7 {
@@ -151,7 +151,7 @@ fn a_storm_of_handshakes_begins_a_few_in_each_turn_in_their_order() {
         assert_eq!(has_begun(&world), turn * HANDSHAKES_PER_TURN);
         let first = clients[turn * HANDSHAKES_PER_TURN - 1];
         assert!(
-            !world.net.borrow().pipes[first].outbound.is_empty(),
+            !world.net.borrow().peers[first].outbound.is_empty(),
             "first come, first served"
         );
         assert_eq!(
@@ -179,7 +179,7 @@ fn a_client_that_leaves_while_its_handshake_waits_is_forgotten() {
     let last = clients[clients.len() - 1];
     world.net.borrow_mut().say(last, &[0; 100]);
     world.turn();
-    assert_eq!(world.net.borrow().pipes[last].inbound.len(), 100);
+    assert_eq!(world.net.borrow().peers[last].inbound.len(), 100);
     world.net.borrow_mut().break_off(last);
     world.run_until_idle();
     assert!(world.is_closed(last));
@@ -218,10 +218,10 @@ fn strangers_who_do_not_speak_tls_get_an_alert_and_are_counted() {
         world.turn();
         assert_eq!(world.metric(metric), before + 1, "{metric:?}");
         let net = world.net.borrow();
-        let [21, 3, _, 0, 2, 2, _] = net.pipes[client].outbound[..] else {
-            panic!("a fatal alert: {:?}", net.pipes[client].outbound);
+        let [21, 3, _, 0, 2, 2, _] = net.peers[client].outbound[..] else {
+            panic!("a fatal alert: {:?}", net.peers[client].outbound);
         };
-        assert!(net.pipes[client].server_ended);
+        assert!(net.peers[client].worker_ended);
         assert!(world.worker.table.is_without_tls());
     }
     log_out_all(world);
@@ -240,7 +240,7 @@ fn a_connection_beyond_a_limit_is_closed_without_a_handshake() {
     world.turn();
     assert!(is_logged_in(&world, first));
     assert!(world.is_closed(second));
-    assert_eq!(world.net.borrow().pipes[second].outbound, b"");
+    assert_eq!(world.net.borrow().peers[second].outbound, b"");
     assert_eq!(world.metric(Metric::RefusedServer), 1);
 }
 
@@ -291,7 +291,7 @@ fn new_certificates_are_for_new_handshakes_and_touch_no_stream() {
     let mut world = world();
     let before = world.connect("/events/1");
     world.run_until_idle();
-    let sent = world.net.borrow().pipes[before].outbound.len();
+    let sent = world.net.borrow().peers[before].outbound.len();
     let certificate = |world: &World, client: usize| {
         let chain = world.tls[&client].tls.peer_certificates();
         chain.expect("a chain")[0].as_ref().to_vec()
@@ -301,7 +301,7 @@ fn new_certificates_are_for_new_handshakes_and_touch_no_stream() {
         ..live.clone()
     });
     world.run_until_idle();
-    assert_eq!(world.net.borrow().pipes[before].outbound.len(), sent);
+    assert_eq!(world.net.borrow().peers[before].outbound.len(), sent);
     world.set_client_config(client::config(rustls::ALL_VERSIONS));
     let after = world.connect("/events/1");
     world.run_until_idle();

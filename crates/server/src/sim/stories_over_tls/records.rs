@@ -13,7 +13,7 @@ fn session(room: usize) -> (World, usize) {
     let mut world = world();
     let client = world.connect("/stream/1");
     world.run_until_idle();
-    world.net.borrow_mut().pipes[client].room = room;
+    world.net.borrow_mut().peers[client].room = room;
     (world, client)
 }
 
@@ -37,9 +37,9 @@ fn texts(count: usize) -> Vec<String> {
 /// Bytes of the records of some events in one turn.
 fn sealed_bytes(texts: &[String]) -> usize {
     let (mut world, client) = session(usize::MAX);
-    let before = world.net.borrow().pipes[client].outbound.len();
+    let before = world.net.borrow().peers[client].outbound.len();
     assert_eq!(publish(&mut world, texts).1, 0);
-    world.net.borrow().pipes[client].outbound.len() - before
+    world.net.borrow().peers[client].outbound.len() - before
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_backlog_taken_a_few_bytes_at_a_time_arrives_in_order() {
         let (mut world, client) = session(0);
         let texts = texts(20);
         assert_eq!(publish(&mut world, &texts).0, 0);
-        world.net.borrow_mut().pipes[client].bite = bite;
+        world.net.borrow_mut().peers[client].bite = bite;
         for _ in 0..8_000 {
             world.net.borrow_mut().make_room(client, bite);
             world.turn();
@@ -93,10 +93,10 @@ fn a_large_event_of_many_records_arrives_whole_although_the_socket_is_small() {
     let text = "x".repeat(200_000);
     assert_eq!(publish(&mut world, std::slice::from_ref(&text)), (0, 1));
     while world.payloads(client).is_empty() {
-        let before = world.net.borrow().pipes[client].outbound.len();
+        let before = world.net.borrow().peers[client].outbound.len();
         world.net.borrow_mut().make_room(client, 9_999);
         world.turn();
-        assert!(world.net.borrow().pipes[client].outbound.len() > before);
+        assert!(world.net.borrow().peers[client].outbound.len() > before);
     }
     assert_eq!(world.payloads(client), [text]);
 }
@@ -129,14 +129,14 @@ fn the_end_of_a_stream_is_followed_by_close_notify_even_behind_a_backlog() {
             world.set_client_config(client::config(&[version]));
             let client = world.connect("/events/1");
             world.run_until_idle();
-            world.net.borrow_mut().pipes[client].room = room;
+            world.net.borrow_mut().peers[client].room = room;
             world.publish("1", "last words");
             world.turn();
             world
                 .handle
                 .close(&world.handle.router().sessions(&id("1")));
             world.run_until_idle();
-            while !world.net.borrow().pipes[client].server_ended {
+            while !world.net.borrow().peers[client].worker_ended {
                 assert!(!world.tls[&client].is_closed);
                 world.net.borrow_mut().make_room(client, 20);
                 world.turn();
@@ -237,7 +237,7 @@ fn new_keys_asked_for_while_a_backlog_waits_come_in_the_order_of_the_records() {
         });
         let client = world.connect("/stream/1");
         world.run_until_idle();
-        world.net.borrow_mut().pipes[client].room = cut;
+        world.net.borrow_mut().peers[client].room = cut;
         publish(&mut world, &texts(2));
         publish(&mut world, &texts(2));
         let tls = &mut world.tls.get_mut(&client).unwrap().tls;
@@ -277,7 +277,7 @@ fn a_reader_that_takes_nothing_is_cut_at_the_limit_of_its_backlog() {
     });
     let client = world.connect("/stream/1");
     world.run_until_idle();
-    world.net.borrow_mut().pipes[client].room = 0;
+    world.net.borrow_mut().peers[client].room = 0;
     let tallies: Vec<_> = (0..4)
         .map(|_| world.publish("1", &"x".repeat(300)).1)
         .collect();

@@ -1,6 +1,7 @@
 //! Clients that follow, and come back.
 
-use server::sim::{ClientState as State, Dice, Reader, STREAMS, WEBSOCKET, is_served};
+use server::sim::{ClientState as State, Reader, STREAMS, WEBSOCKET, is_served};
+use simulated::Dice;
 
 use super::presence::Told;
 use super::session::Session;

@@ -1,8 +1,8 @@
 //! What goes wrong with the disk and the process.
 
 use eventlog::SyncPolicy;
-use graph::sim::{Faults, SimDisk};
-use server::sim::Dice;
+use simulated::Dice;
+use simulated::disk::{Disk, Faults, Nth};
 
 use super::presence::Attendance;
 use super::{Happened, Life, NAMES, all_edges, epoch, id};
@@ -21,15 +21,15 @@ impl Life {
                 ..well
             },
             1 => Faults {
-                killed_at: Some(self.storage.disk.writes() + soon * 3),
+                killed_at: Some(Nth::Write(self.storage.disk.writes() + soon * 3)),
                 ..well
             },
             2..=3 => Faults {
-                sync_failed_at: Some(self.storage.disk.syncs() + soon),
+                failed_at: Some(Nth::Sync(self.storage.disk.syncs() + soon)),
                 ..well
             },
             4 => Faults {
-                room: Some(self.storage.disk.after_kill().len() as u64),
+                room: Some(self.storage.disk.used()),
                 ..well
             },
             5 => Faults {
@@ -43,28 +43,27 @@ impl Life {
         if let Some((log, _)) = &self.storage.log
             && dice.roll(3) == 0
         {
-            let well = eventlog::sim::Faults::default();
-            let soon = Some(log.operations() + soon);
+            let soon = Some(Nth::Operation(log.operations() + soon));
             let faults = match dice.roll(6) {
-                0..=2 => eventlog::sim::Faults {
-                    dies_at: soon,
+                0..=2 => Faults {
+                    killed_at: soon,
                     ..well
                 },
-                3 => eventlog::sim::Faults {
-                    fails_at: soon,
+                3 => Faults {
+                    failed_at: soon,
                     ..well
                 },
-                4 => eventlog::sim::Faults {
-                    room: Some(dice.roll(4000)),
+                4 => Faults {
+                    room: Some(dice.roll(4000) as u64),
                     ..well
                 },
-                _ => eventlog::sim::Faults {
+                _ => Faults {
                     all_fail: true,
                     ..well
                 },
             };
             log.set(faults);
-            self.has_log_failed |= faults.dies_at.is_none();
+            self.has_log_failed |= faults.killed_at.is_none();
             self.note(|| format!("the disk of the history: {faults:?}"));
         }
     }
@@ -75,7 +74,7 @@ impl Life {
         match dice.roll(6) {
             0 => self.kill(),
             1 => {
-                let left = self.storage.disk.after_power_loss_torn_by(seed);
+                let left = self.storage.disk.after_power_loss(seed);
                 self.lose_power(left);
             }
             _ => {}
@@ -88,11 +87,11 @@ impl Life {
             .storage
             .log
             .as_ref()
-            .is_some_and(|(log, _)| log.is_dead());
+            .is_some_and(|(log, _)| log.is_killed());
         if self.storage.disk.is_frozen() {
-            self.lose_power(self.storage.disk.after_power_loss());
+            self.lose_power(self.storage.disk.after_power_loss(None));
         } else if is_log_dead && self.clock.is_multiple_of(2) {
-            self.lose_power(self.storage.disk.after_power_loss_torn_by(self.clock));
+            self.lose_power(self.storage.disk.after_power_loss(self.clock));
         } else if self.storage.disk.is_killed() || is_log_dead {
             self.happens(Happened::KilledInWrite);
             self.kill();
@@ -106,19 +105,19 @@ impl Life {
         self.note(|| "the process is killed".to_owned());
         self.happens(Happened::Killed);
         let storage = Storage {
-            disk: self.storage.disk.left_by_killed(),
+            disk: self.storage.disk.after_kill(),
             log: (self.storage.log.as_ref()).map(|(log, sync)| (log.after_kill(), *sync)),
             boots: self.storage.boots,
         };
         self.restart(storage);
     }
 
-    fn lose_power(&mut self, left: Vec<u8>) {
+    fn lose_power(&mut self, left: Disk) {
         self.note(|| "the power is lost".to_owned());
         self.happens(Happened::PowerLost);
         let log = self.storage.log.as_ref();
         let storage = Storage {
-            disk: SimDisk::holding(left),
+            disk: left,
             log: log.map(|(log, sync)| (log.after_power_loss(self.clock), *sync)),
             boots: self.storage.boots + 1,
         };

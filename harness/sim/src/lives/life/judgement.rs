@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use graph::sim::{Faults, SimDisk};
-use server::sim::{ClientState as State, Dice};
+use server::sim::ClientState as State;
+use simulated::Dice;
+use simulated::disk::Faults;
 
 use super::{Life, NAMES, PUBLISHERS, all_edges, id};
 use crate::lives::process::{AGE_SECONDS, WORKERS, open};
@@ -13,7 +14,7 @@ impl Life {
     pub(in super::super) fn heal(&mut self) {
         self.storage.disk.set(Faults::default());
         if let Some((log, _)) = &self.storage.log {
-            log.set(eventlog::sim::Faults::default());
+            log.set(Faults::default());
         }
         self.say_all();
         self.process.server.make_all_room();
@@ -82,7 +83,7 @@ impl Life {
 
     /// Checks that what was acknowledged would survive a loss of power now.
     fn judge_disk(&self) {
-        let disk = SimDisk::holding(self.storage.disk.after_power_loss());
+        let disk = self.storage.disk.after_power_loss(None);
         let (found, _writer) = open(&disk);
         for edge in all_edges() {
             let keys = found.find(&id(edge.0)).zip(found.find(&id(edge.1)));
@@ -133,7 +134,7 @@ impl Life {
         assert_eq!(graph.counts(), graph::Counts::default(), "ids and edges");
         graph.end();
         while self.process.commit() {}
-        let disk = SimDisk::holding(self.storage.disk.after_power_loss());
+        let disk = self.storage.disk.after_power_loss(None);
         let (found, _writer) = open(&disk);
         assert_eq!(found.counts(), graph::Counts::default(), "on the disk");
     }

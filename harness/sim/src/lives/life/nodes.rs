@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use erlang::sim::{SimPeer, SimRequest, SimSaid};
-use server::sim::{ClientState as State, Dice};
+use server::sim::ClientState as State;
+use simulated::Dice;
 
 use super::session::{Bounds, Session};
 use super::{Happened, Life, NAMES, name};

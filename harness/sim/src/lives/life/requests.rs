@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use server::sim::{Dice, Posted};
+use server::sim::Posted;
+use simulated::Dice;
 
 use super::session::Bounds;
 use super::{Happened, Life, NAMES, PUBLISHERS, Published, all_edges, name};

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reactor::{Handler, MetricSet};
+use simulated::network::Behaviour;
 
 use super::world::{World, backend, checked_each_second, settings};
-use crate::sim::Behaviour;
 use crate::tcp::metrics::Metric;
 use crate::tcp::worker::WorkerCommand;
 
@@ -45,7 +45,7 @@ fn a_worker_without_a_reason_sleeps() {
 #[test]
 fn a_command_wakes_an_idle_worker() {
     let mut world = World::new(settings(1));
-    let is_listening = |world: &World| world.net.borrow().listener.is_some();
+    let is_listening = |world: &World| world.net.borrow().is_listening();
     let nowhere = Arc::from([]);
     for (frontends, listens) in [(nowhere, false), (world.frontends(), true)] {
         world.mailbox.insert(WorkerCommand::Reload(frontends));
@@ -160,12 +160,12 @@ fn the_latencies_of_a_second_wake_a_worker_without_pairs_in_time() {
 #[test]
 fn a_worker_without_descriptors_sleeps_and_accepts_again_in_time() {
     let mut world = World::new(settings(1));
-    world.net.borrow_mut().descriptors_exhausted = true;
+    world.net.borrow_mut().descriptors = 0;
     world.come(b"x");
     world.settle();
-    assert!(world.net.borrow().accepting_paused);
+    assert!(world.net.borrow().is_paused());
     assert!(!world.turn(), "the listener is not reported");
-    world.net.borrow_mut().descriptors_exhausted = false;
+    world.net.borrow_mut().descriptors = usize::MAX;
     assert_after(&mut world, millis(100), |world| {
         world.metric(Metric::Accepted) == 1
     });

@@ -7,8 +7,9 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use reactor::{Mailbox, MetricSet, RateLimitedWarnings, Tick};
+use simulated::network::{Behaviour, Peer, SharedNetwork, network};
+use simulated::{SimDriver, Turns};
 
-use crate::sim::{Peer, SharedNetwork, SimDriver, SimulatedLoop, network};
 use crate::tcp::access_log::AccessLogLines;
 use crate::tcp::frontend::{Frontend, Frontends};
 use crate::tcp::latency::{LatencyRecorder, LatencyReport};
@@ -20,7 +21,7 @@ use crate::tcp::worker::{Shared, Worker, WorkerCommand};
 pub(super) struct World {
     pub(super) net: SharedNetwork,
     pub(super) worker: Worker<SimDriver>,
-    event_loop: SimulatedLoop,
+    turns: Turns,
     pub(super) mailbox: Arc<Mailbox<WorkerCommand>>,
     counters: Arc<WorkerCounters>,
     pub(super) frontend: Arc<Frontend>,
@@ -56,7 +57,12 @@ pub(super) const fn checked_each_second() -> Check {
 
 impl World {
     pub(super) fn new(settings: ListenerSettings) -> Self {
-        let net = network(settings.backends.iter().map(|named| named.address));
+        let net = network(usize::MAX);
+        let accepts = |named: &BackendAddress| (named.address, Behaviour::Accepts);
+        net.borrow_mut()
+            .behaviours
+            .extend(settings.backends.iter().map(accepts));
+        net.borrow_mut().now = Tick(1_000);
         let mailbox = Arc::new(Mailbox::new(usize::MAX).expect("an eventfd"));
         let counters = Arc::new(WorkerCounters::default());
         let (reports, latency) = sync_channel(16);
@@ -71,7 +77,7 @@ impl World {
         let frontend = Arc::new(Frontend::new(settings.listen, settings, None));
         worker.follow(&Arc::from([Arc::clone(&frontend)]));
         Self {
-            event_loop: SimulatedLoop::new(&mut worker),
+            turns: Turns::new(&mut worker),
             net,
             worker,
             mailbox,
@@ -118,7 +124,7 @@ impl World {
 
     /// Lets the worker take a turn if it has a reason to wake. Returns whether it had.
     pub(super) fn turn(&mut self) -> bool {
-        self.event_loop.turn(&mut self.worker, &self.mailbox)
+        self.turns.take(&mut self.worker, &self.mailbox)
     }
 
     /// Lets the worker take turns until it sleeps, without letting time pass.
@@ -130,8 +136,7 @@ impl World {
     /// Lets time pass in steps of a tenth of a second. The worker may take one turn in each.
     pub(super) fn pass(&mut self, time: Duration) {
         for _ in 0..time.as_millis() / 100 {
-            let now = self.net.borrow().now;
-            self.net.borrow_mut().now = Tick(now.0 + 100);
+            self.net.borrow_mut().pass(Duration::from_millis(100));
             self.turn();
         }
     }
@@ -142,7 +147,7 @@ impl World {
     }
 
     pub(super) fn heard(&self, peer: usize) -> Vec<u8> {
-        self.net.borrow().peers[peer].heard.clone()
+        self.net.borrow().peers[peer].outbound.clone()
     }
 
     /// Returns whether the worker has reset the connection to a peer.
@@ -202,7 +207,7 @@ impl World {
             metric(Metric::BytesUp) + metric(Metric::BytesDown),
         );
         if settings.check.is_none() {
-            let heard: usize = net.peers.iter().map(|peer| peer.heard.len()).sum();
+            let heard: usize = net.peers.iter().map(|peer| peer.outbound.len()).sum();
             assert_eq!(sent, heard as u64, "bytes sent");
         }
         if settings.proxy_in.is_none() && settings.proxy_out.is_none() {

@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 
 use reactor::Driver as _;
 use router::{Accepted, Tally};
+use simulated::Dice;
 
 use super::{Life, Published, State, name};
-use crate::sim::laws::Dice;
 use crate::sim::readers::Posted;
 use crate::sim::world::{World, event, id};
 

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use simulated::Dice;
+
 use super::{Life, State, name};
 use crate::settings::LiveSettings;
-use crate::sim::laws::Dice;
 use crate::sim::world::id;
 
 /// What strangers say: nothing, a part of a head, what is no HTTP, what nobody may ask for.
@@ -50,7 +51,7 @@ impl Life {
             match dice.roll(6) {
                 0..=1 => net.break_off(stranger),
                 2 => {
-                    net.pipes[stranger].sip = 1 + dice.roll(8);
+                    net.peers[stranger].sip = Some(1 + dice.roll(8));
                     net.end(stranger);
                 }
                 _ => {}
@@ -111,7 +112,7 @@ impl Life {
             self.stations[nth].make_all_room();
             let mut net = self.stations[nth].net.borrow_mut();
             (net.refused_watches, net.refused_changes) = (0, 0);
-            net.pipes.iter_mut().for_each(|it| it.sip = usize::MAX);
+            net.peers.iter_mut().for_each(|it| it.sip = None);
         }
     }
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use reactor::Handler as _;
+use simulated::Dice;
 
 use super::{AGE_SECONDS, Life, Owed, State};
-use crate::sim::laws::Dice;
 use crate::sim::parts::assert_nothing_shared_is_left;
 use crate::sim::texts::payloads;
 use crate::slow_policy::SlowPolicy;
@@ -33,7 +33,7 @@ impl Life {
     fn judge_clients(&self) {
         for (nth, client) in self.clients.iter().enumerate() {
             let net = self.stations[client.station].net.borrow();
-            let text = String::from_utf8_lossy(&net.pipes[client.number].outbound);
+            let text = String::from_utf8_lossy(&net.peers[client.number].outbound);
             let is_served = client.state == State::Online;
             let told: u64 = told_losses(&text).iter().sum();
             let mut got = BTreeMap::<_, Vec<_>>::new();

@@ -3,8 +3,9 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use simulated::Dice;
+
 use super::{Client, Life, Published, State, names};
-use crate::sim::laws::Dice;
 use crate::sim::parts::left;
 use crate::sim::readers::{ALL_PATHS, Posted, Reader};
 
@@ -37,7 +38,7 @@ impl Life {
         let mut connections = self.clients.iter().filter(|it| it.reader == Some(reader));
         connections.all(|it| {
             let net = self.stations[it.station].net.borrow();
-            let is_answered = it.polls && !net.pipes[it.number].outbound.is_empty();
+            let is_answered = it.polls && !net.peers[it.number].outbound.is_empty();
             is_answered || matches!(it.state, State::Leaving | State::Gone)
         })
     }
@@ -47,7 +48,7 @@ impl Life {
         let mut last = self.clients.iter().filter(|it| it.reader == Some(reader));
         if let Some(client) = last.next() {
             let net = self.stations[client.station].net.borrow();
-            let length = net.pipes[client.number].outbound.len();
+            let length = net.peers[client.number].outbound.len();
             drop(net);
             let read = match dice.roll(3) {
                 0 => length,
@@ -64,7 +65,7 @@ impl Life {
         let client = client.expect("it has a connection");
         client.reader = None;
         let net = self.stations[client.station].net.borrow();
-        let bytes = &net.pipes[client.number].outbound[..bytes];
+        let bytes = &net.peers[client.number].outbound[..bytes];
         let left = left(&self.parts.handle);
         self.readers[reader].read(bytes, left, |position, data| {
             find(&self.published, position, data)
@@ -124,7 +125,7 @@ impl Life {
         let is_its = |it: &&Client| it.reader == Some(reader);
         let client = self.clients.iter().find(is_its).expect("it is connected");
         let net = self.stations[client.station].net.borrow();
-        let length = net.pipes[client.number].outbound.len();
+        let length = net.peers[client.number].outbound.len();
         drop(net);
         self.read(reader, length);
     }

@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use reactor::Tick;
+use simulated::Dice;
 
 use super::{Client, HEAD_TIMEOUT, Life, NAMES, Published, State};
-use crate::sim::laws::Dice;
 use crate::sim::readers::is_served;
 use crate::sim::station::{assert_no_mail_waits, turn_until_rest};
 
@@ -22,32 +21,32 @@ impl Life {
             if client.station != nth || client.state == State::Gone {
                 continue;
             }
-            let pipe = &net.pipes[client.number];
+            let peer = &net.peers[client.number];
             let was_coming = client.state == State::Coming;
             client.state = match client.polls {
                 true => {
-                    let is_known = station.worker.is_polling(pipe.token);
-                    client.state.behind_a_turn_with_poll(pipe, is_known)
+                    let is_known = station.worker.is_polling(peer.token);
+                    client.state.behind_a_turn_with_poll(peer, is_known)
                 }
-                false => client.state.behind_a_turn(pipe),
+                false => client.state.behind_a_turn(peer),
             };
-            let is_answered = pipe.closed || !pipe.outbound.is_empty();
-            if was_coming && is_answered && !is_served(&pipe.outbound) {
+            let is_answered = peer.closed || !peer.outbound.is_empty();
+            if was_coming && is_answered && !is_served(&peer.outbound) {
                 // There was no room for it, or its request came too late.
                 let waited = net.now.since(client.came);
                 let is_late = client.is_slow_to_speak && waited >= HEAD_TIMEOUT;
-                let answer = String::from_utf8_lossy(&pipe.outbound);
+                let answer = String::from_utf8_lossy(&peer.outbound);
                 assert!(
-                    may_refuse || is_late || pipe.watch_refused,
+                    may_refuse || is_late || peer.watch_refused,
                     "client {name} is told: {answer}"
                 );
                 (client.state, client.is_faithful) = (State::Gone, false);
             }
-            if station.worker.is_ending(pipe.token) {
+            if station.worker.is_ending(peer.token) {
                 // Logged out, while what it was sent waits for its socket.
                 client.state = State::Gone;
             }
-            client.is_faithful &= !(pipe.watch_refused && pipe.closed);
+            client.is_faithful &= !(peer.watch_refused && peer.closed);
             let is_gone = client.state == State::Gone;
             assert!(
                 !(is_gone && client.is_faithful) || self.is_draining,
@@ -72,8 +71,7 @@ impl Life {
 
     fn pass_a_tenth(&self) {
         for station in &self.stations {
-            let now = station.net.borrow().now;
-            station.net.borrow_mut().now = Tick(now.0 + 100);
+            station.net.borrow_mut().pass(Duration::from_millis(100));
         }
     }
 
@@ -88,7 +86,7 @@ impl Life {
             assert_eq!(tally.pending(), 0, "the receipt of {text}");
             let has = |client: &&Client| {
                 let net = self.stations[client.station].net.borrow();
-                let sent = &net.pipes[client.number].outbound;
+                let sent = &net.peers[client.number].outbound;
                 sent.windows(text.len()).any(|it| it == text.as_bytes())
             };
             let have = self.clients.iter().filter(has).count() as u64;

@@ -1,6 +1,7 @@
 //! Stories of sinks that are full.
 
-use crate::sim::Peer;
+use simulated::network::Peer;
+
 use crate::tcp::metrics::Metric;
 use crate::tcp::sim::world::{World, settings};
 
@@ -81,11 +82,11 @@ fn an_end_that_comes_while_the_client_is_full_follows_the_bytes() {
         world.settle();
         world.net.borrow_mut().end(server);
         world.settle();
-        assert!(!world.net.borrow().peers[client].heard_end, "{room}");
+        assert!(!world.net.borrow().peers[client].worker_ended, "{room}");
         let mut expected = vec![7; 10_000 - room];
         expected.extend([8; 100]);
         assert_eq!(rest(&mut world, client, room), expected, "{room}");
-        assert!(world.net.borrow().peers[client].heard_end, "{room}");
+        assert!(world.net.borrow().peers[client].worker_ended, "{room}");
         world.hang_up(client, server);
         world.assert_empty();
     }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use simulated::network::Behaviour;
 use wire::proxy_header::{self, Header};
 
-use crate::sim::Behaviour;
 use crate::tcp::metrics::Metric;
 use crate::tcp::settings::HeaderVersion;
 use crate::tcp::sim::world::{World, backend, settings};

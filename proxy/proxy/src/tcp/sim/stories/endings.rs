@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::sim::Peer;
+use simulated::network::Peer;
+
 use crate::tcp::metrics::Metric;
 use crate::tcp::sim::world::{World, settings};
 
@@ -34,7 +35,7 @@ fn a_client_that_talks_on_to_a_backend_that_has_gone_hears_the_end_before_the_re
     world.net.borrow_mut().say(client, b"talks on");
     world.settle();
     assert_eq!(world.heard(client), b"farewell");
-    assert!(world.net.borrow().peers[client].heard_end);
+    assert!(world.net.borrow().peers[client].worker_ended);
     world.assert_empty();
 }
 

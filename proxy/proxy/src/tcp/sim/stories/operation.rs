@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reactor::Handler;
+use simulated::network::{Behaviour, Peer};
 
-use crate::sim::{Behaviour, Peer};
 use crate::tcp::metrics::Metric;
 use crate::tcp::sim::world::{World, backend, checked_each_second, settings};
 use crate::tcp::worker::WorkerCommand;
@@ -199,7 +199,7 @@ fn clients_that_wait_when_their_listener_is_removed_are_served() {
     let clients: Vec<usize> = (0..200).map(|_| world.come(b"x")).collect();
     world.mailbox.insert(WorkerCommand::Reload(Arc::from([])));
     world.settle();
-    assert!(world.net.borrow().listener.is_none());
+    assert!(!world.net.borrow().is_listening());
     assert_eq!(world.metric(Metric::Accepted), 200);
     let servers = world.connects();
     assert_eq!(servers.len(), clients.len());
@@ -235,11 +235,11 @@ fn a_closed_pair_ends_the_pause_of_accepting_at_once() {
     let client = world.come(b"x");
     world.settle();
     let (_, server) = world.connects()[0];
-    world.net.borrow_mut().descriptors_exhausted = true;
+    world.net.borrow_mut().descriptors = 0;
     let waiting = world.come(b"x");
     world.settle();
-    assert!(world.net.borrow().accepting_paused);
-    world.net.borrow_mut().descriptors_exhausted = false;
+    assert!(world.net.borrow().is_paused());
+    world.net.borrow_mut().descriptors = usize::MAX;
     world.hang_up(client, server);
     assert_eq!(world.metric(Metric::Accepted), 2, "no time has passed");
     assert!(!world.net.borrow().peers[waiting].closed);
@@ -255,7 +255,7 @@ fn a_client_for_whose_backend_there_is_no_descriptor_is_reset_and_accepting_paus
     // The pair is closed when this turn ends, which lets the pause end with the next one.
     assert!(world.turn());
     assert!(world.is_reset(client));
-    assert!(world.net.borrow().accepting_paused);
+    assert!(world.net.borrow().is_paused());
     assert_eq!(
         world.metric(Metric::Connects),
         1,
@@ -263,5 +263,5 @@ fn a_client_for_whose_backend_there_is_no_descriptor_is_reset_and_accepting_paus
     );
     assert_eq!(world.metric(Metric::ClosedNoBackend), 1);
     world.settle();
-    assert!(!world.net.borrow().accepting_paused);
+    assert!(!world.net.borrow().is_paused());
 }

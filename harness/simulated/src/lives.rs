@@ -2,10 +2,11 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use super::dice::Dice;
+use crate::dice::Dice;
 
 /// What has happened in a life, for whoever reads of a failure.
 pub type Trace = Rc<RefCell<Vec<String>>>;
@@ -54,9 +55,10 @@ fn live<L: Life>(seed: u64, steps: &[u32], trace: &Trace) -> (Vec<u64>, Vec<(Str
 /// # Panics
 ///
 /// If a law does not hold in it.
-#[cfg(test)]
-pub(super) fn assert_life_passes<L: Life>(seed: u64) {
-    live::<L>(seed, &all_steps::<L>(), &Trace::default());
+pub fn assert_life_passes<L: Life>(seed: u64) {
+    with_seed(seed, || {
+        live::<L>(seed, &all_steps::<L>(), &Trace::default())
+    });
 }
 
 /// Runs lives: as many as `SEEDS` says, or `usual`, from the seed `SEED` on.
@@ -66,9 +68,9 @@ pub(super) fn assert_life_passes<L: Life>(seed: u64) {
 /// If a life fails: with its seed, and what happens in the steps that it needs. If something that
 /// must happen is too rare.
 pub fn assert_lives_pass<L: Life>(usual: u64) {
-    let (first, seeds) = (variable("SEED", 0), variable("SEEDS", usual));
+    let seeds = seeds(usual);
     let mut lives_with = BTreeMap::new();
-    for seed in first..first + seeds {
+    for seed in seeds.clone() {
         let trace = Trace::default();
         let attempt = |steps: &[u32]| {
             trace.borrow_mut().clear();
@@ -93,6 +95,7 @@ pub fn assert_lives_pass<L: Life>(usual: u64) {
             L::STEPS
         );
     }
+    let seeds = seeds.end - seeds.start;
     for (what, lives) in lives_with {
         assert!(
             lives >= seeds / 100,
@@ -121,6 +124,20 @@ pub fn assert_the_same_seed_is_the_same_life<L: Life>(seeds: u64) {
     }
 }
 
+/// Runs something that a seed decides. Tells the seed if it panics.
+pub fn with_seed<T>(seed: u64, run: impl FnOnce() -> T) -> T {
+    struct Told(u64);
+    impl Drop for Told {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                eprintln!("seed {} fails", self.0);
+            }
+        }
+    }
+    let _told = Told(seed);
+    run()
+}
+
 fn all_steps<L: Life>() -> Vec<u32> {
     (0..L::STEPS).collect()
 }
@@ -144,9 +161,18 @@ fn shrink(mut steps: Vec<u32>, fails: impl Fn(&[u32]) -> bool) -> Vec<u32> {
     steps
 }
 
-fn variable(name: &str, usual: u64) -> u64 {
-    let text = std::env::var(name).ok();
-    text.map_or(usual, |it| it.parse().expect("a number"))
+/// Returns the seeds of a test. `SEEDS=100000` sets their number, `SEED=7` the first one.
+///
+/// # Panics
+///
+/// If one of these is not a number.
+pub fn seeds(usual: u64) -> Range<u64> {
+    let number = |name: &str, usual| {
+        let text = std::env::var(name).ok();
+        text.map_or(usual, |it| it.parse().expect("a number"))
+    };
+    let first = number("SEED", 0);
+    first..first + number("SEEDS", usual)
 }
 
 #[test]

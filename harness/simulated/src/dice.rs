@@ -1,8 +1,8 @@
-//! Dice of simulations.
+//! Random numbers from a seed.
 
-/// Numbers from a seed (xorshift64*; Vigna 2016), so that a failure can be repeated.
+/// Random numbers from a seed (xorshift64*; Vigna 2016), so that a failure can be repeated.
 #[derive(Debug)]
-pub struct Dice(pub(super) u64);
+pub struct Dice(u64);
 
 impl Dice {
     /// Makes the dice of a seed.
@@ -16,5 +16,10 @@ impl Dice {
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % sides
+    }
+
+    /// Returns true once in so many times.
+    pub const fn once_in(&mut self, times: usize) -> bool {
+        self.roll(times) == 0
     }
 }
