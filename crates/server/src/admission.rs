@@ -97,7 +97,8 @@ impl Admission {
 
     /// Removes an admitted connection from the counts.
     pub(crate) fn leave(&mut self, index: u32) {
-        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+        let before = self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+        assert!(before > 0, "a connection leaves once");
         if let Some(source) = self.sources.remove(&index) {
             self.shared.sources.leave(source);
         }

@@ -126,6 +126,7 @@ impl OwedFrames {
             }
             Some(place) => {
                 let session = &mut self.sessions[place.get() as usize - 1];
+                debug_assert_eq!(session.key, key, "a record knows its own place");
                 let before = mem::replace(&mut session.last, last);
                 mem::replace(&mut self.links[before as usize].next, last)
             }

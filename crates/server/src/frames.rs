@@ -161,7 +161,10 @@ impl TurnFrames {
                 let event = parcel.event(entry.delivery);
                 let sequence = parcel.sequence(entry.delivery);
                 let complete = match self.overtaken {
-                    Some(oldest) if id.0 < self.small => sequence.min(oldest - 1),
+                    Some(oldest) if id.0 < self.small => {
+                        debug_assert!(oldest > 0, "positions count from 1");
+                        sequence.min(oldest - 1)
+                    }
                     _ => sequence,
                 };
                 let event = wire_event(&self.epoch, sequence, complete, event);
@@ -195,6 +198,7 @@ impl TurnFrames {
         let whole = place.map_or(range.clone(), |place| {
             self.frames[place.get() as usize - 1].whole.clone()
         });
+        debug_assert!(whole.start <= range.start && range.end <= whole.end);
         let entry = &self.events[id.0 as usize];
         let event = self.parcels[entry.parcel as usize].event(entry.delivery);
         let position = self.parcels[entry.parcel as usize].sequence(entry.delivery);

@@ -64,11 +64,14 @@ impl ParcelInFlight {
         sum.queued += counts.queued;
         sum.shed += counts.shed;
         self.counts.set(sum);
+        assert!(self.left.get() > 0, "a parcel is settled once");
         let left = self.left.get() - usize::from(is_last);
         self.left.set(left);
         if left > 0 {
             return 0;
         }
+        let counted = sum.written + sum.queued + sum.shed;
+        debug_assert_eq!(counted, self.parcel.sessions(), "each session counts once");
         self.settle();
         parcel_weight(&self.parcel)
     }

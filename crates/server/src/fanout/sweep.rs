@@ -84,6 +84,8 @@ impl Fanout {
                 delivery,
             }) = self.waiting.pop_front()
         {
+            let last = self.sweep.last().map(|swept| swept.number);
+            debug_assert!(last.is_none_or(|last| last < number), "invariant 1");
             let mut swept = Swept {
                 number,
                 parcel,

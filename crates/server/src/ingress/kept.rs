@@ -33,6 +33,7 @@ impl KeptInput {
     /// Takes the input of a slot.
     pub(super) fn remove(&mut self, slot: u32) -> Option<Vec<u8>> {
         let input = self.slots.remove(&slot)?;
+        debug_assert!(cost(&input) <= self.bytes, "input that was not counted");
         self.bytes -= cost(&input);
         if self.slots.is_empty() && self.slots.capacity() > 64 {
             self.slots = HashMap::new();

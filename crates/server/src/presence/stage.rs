@@ -186,6 +186,10 @@ impl PresenceStage {
                 self.group.encode(table, sessions, &mut edges);
                 self.group.send(table);
             }
+            assert!(
+                edges.next <= edges.parcel.recipients.len(),
+                "each is served once"
+            );
             match edges.next < edges.parcel.recipients.len() {
                 true => self.parcels.push_front(edges),
                 false => mailbox.release(edges.parcel.weight()),

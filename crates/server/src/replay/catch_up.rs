@@ -61,6 +61,8 @@ impl Replays {
     ) {
         let fed = self.fed(key).unwrap_or_default();
         if self.begin(table, key, fed, Stage::InFlight { before: first }) {
+            let last = self.in_flight.back().map_or(0, |&(taken, _)| taken);
+            debug_assert!(last <= taken, "deliveries are numbered as they are taken");
             self.in_flight.push_back((taken, key));
         }
     }
@@ -155,6 +157,7 @@ impl Replays {
         oldest: Option<u64>,
     ) {
         let Behind { key, first, events } = behind;
+        assert!(first > 0 && oldest != Some(0), "positions count from 1");
         let after = oldest.map_or(first, |oldest| oldest.min(first)) - 1;
         // What a replay has fed is sent, or part of the backlog that is not dropped.
         let after = self.fed(key).map_or(after, |fed| after.max(fed));

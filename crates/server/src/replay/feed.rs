@@ -111,6 +111,7 @@ impl Feeder {
             Some(frame) => frame.position,
             None => fed,
         };
+        assert!(progress.fed >= fed, "a session is fed forwards");
         if is_done {
             // What was held and is not for the session any more: it follows the subject no more.
             let lost = std::mem::take(&mut progress.held);

@@ -290,8 +290,9 @@ impl Replays {
     /// earliest.
     pub(crate) fn undefer(&mut self, key: SlotKey, events: u64, live_from: u64) {
         if let Some(replay) = self.get_mut(key) {
+            let events = u32::try_from(events).expect("an event takes a word of memory at least");
             replay.is_deferred = false;
-            replay.held += events as u32;
+            replay.held += events;
             replay.stage.go_live_from(live_from);
         }
     }
@@ -309,6 +310,7 @@ impl Replays {
     /// Lets a session go live at a position: everything up to there is sent or in its backlog.
     pub(super) fn go_live(&mut self, key: SlotKey, fed: u64) {
         if let Some(replay) = self.get_mut(key) {
+            assert!(fed >= replay.fed, "a session is fed forwards");
             replay.stage = Stage::Live;
             replay.fed = fed;
             self.settling.push_back((fed, key));

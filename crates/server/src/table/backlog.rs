@@ -339,6 +339,7 @@ impl Backlog {
 
     /// Removes bytes that the socket took.
     pub(crate) fn advance(&mut self, mut taken: usize, now: Tick) {
+        assert!(taken <= self.bytes, "a socket takes no more than waits");
         self.moved = now;
         self.acknowledged = None;
         self.bytes -= taken;
@@ -356,5 +357,9 @@ impl Backlog {
         if let Some(topics) = &mut self.topics {
             topics.removed_front(removed);
         }
+        debug_assert!(
+            self.dropped <= self.pieces.len(),
+            "dropped pieces have a place"
+        );
     }
 }

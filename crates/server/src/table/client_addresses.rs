@@ -22,6 +22,10 @@ impl<D: Driver> ConnectionTable<D> {
         let Some(connection) = self.get_mut(key) else {
             return;
         };
+        assert!(
+            connection.extras.has(Extras::PROXY_HEADER),
+            "one header is awaited"
+        );
         connection.extras.remove(Extras::PROXY_HEADER);
         connection.extras.insert(Extras::PROXIED);
         if let Some(client) = client {

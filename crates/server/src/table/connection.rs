@@ -68,6 +68,11 @@ impl Extras {
         self.0 & other.0 == other.0
     }
 
+    /// Returns whether a table knows the session of the connection, which logout removes from it.
+    pub(super) const fn is_logged_in(self) -> bool {
+        self.0 & (Self::LEASE.0 | Self::REPLAY.0 | Self::POLL.0) != 0
+    }
+
     /// Adds the tables of `other`.
     pub(crate) const fn insert(&mut self, other: Self) {
         self.0 |= other.0;
@@ -97,6 +102,18 @@ pub(crate) enum Phase {
     Ending { reason: CloseReason },
     /// Closed, and removed when the turn ends.
     Closed,
+}
+
+impl Phase {
+    /// Returns whether a connection may begin this phase in another one. It ends from any.
+    pub(crate) const fn may_follow(self, before: Self) -> bool {
+        match (before, self) {
+            (Self::Head { .. }, Self::Head { .. } | Self::AwaitingKeys | Self::Polling)
+            | (Self::Head { .. }, Self::Open(_))
+            | (Self::AwaitingKeys | Self::Polling, Self::Head { .. }) => true,
+            _ => false,
+        }
+    }
 }
 
 /// Session of a logged-in connection.

@@ -157,6 +157,7 @@ impl<D: Driver> ConnectionTable<D> {
             false => Interest::Readable,
             true => Interest::ReadableAndWritable,
         };
+        assert!(connection.watched.is_none(), "a connection is watched once");
         self.stats.add(Metric::Watches, 1);
         match self.driver.watch(&connection.socket, key.into(), interest) {
             Ok(()) => {
@@ -252,6 +253,8 @@ impl<D: Driver> ConnectionTable<D> {
     pub(crate) fn enter(&mut self, key: SlotKey, phase: Phase) {
         let since = Tenths::of(self.clock.now);
         if let Some(connection) = self.get_mut(key) {
+            let before = connection.phase;
+            assert!(phase.may_follow(before), "{phase:?} after {before:?}");
             connection.phase = phase;
             connection.since = since;
             self.arm(key);
@@ -364,6 +367,14 @@ impl<D: Driver> ConnectionTable<D> {
         let Some(removed) = self.slots.remove(key) else {
             return false;
         };
+        assert!(
+            removed.phase == Phase::Closed,
+            "the slot of an open connection"
+        );
+        assert!(
+            !removed.extras.is_logged_in(),
+            "a session was not logged out"
+        );
         if removed.extras.has(Extras::TLS) {
             self.remove_tls(key, reason);
         }

@@ -32,6 +32,8 @@ impl<D: Driver> ConnectionTable<D> {
         else {
             return 0;
         };
+        let end = frames.last().map_or(0, |frame| frame.end);
+        debug_assert_eq!(end, bytes.len(), "the frames are all of the bytes");
         if bytes.is_empty() {
             // Payloads of the wire of 2008 may be empty.
             return frames.len();

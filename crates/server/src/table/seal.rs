@@ -157,6 +157,10 @@ impl SealedBatch {
 
     /// Returns the records from `taken` on, and their groups.
     pub(crate) fn tail(&self, taken: usize) -> (&[u8], impl Iterator<Item = RecordGroup> + '_) {
+        assert!(
+            taken <= self.records.len(),
+            "a socket takes no more than it is given"
+        );
         let rest = self.groups.iter().filter(move |group| group.end > taken);
         let groups = rest.map(move |group| RecordGroup {
             end: group.end - taken,

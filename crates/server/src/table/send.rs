@@ -152,6 +152,7 @@ impl<D: Driver> ConnectionTable<D> {
                 taken -= owed.range.len();
                 count_sent(owed, frames);
             }
+            debug_assert_eq!(taken, 0, "a socket takes no more than it is given");
             rest = &rest[count..];
         }
     }
@@ -233,7 +234,8 @@ impl<D: Driver> ConnectionTable<D> {
 
     /// Removes a backlog that has become empty. Returns the phase of its connection.
     pub(super) fn end_backlog(&mut self, key: SlotKey) -> Option<Phase> {
-        self.backlogs.remove(key.index);
+        let ended = self.backlogs.remove(key.index);
+        assert!(ended.is_some_and(|it| it.bytes() == 0), "bytes still wait");
         self.stats.take(Metric::BacklogSessions, 1);
         let connection = live(&mut self.slots, key)?;
         connection.blocked = false;

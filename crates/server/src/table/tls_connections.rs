@@ -51,6 +51,7 @@ impl<D: Driver> ConnectionTable<D> {
         let now = std::time::Duration::from_secs(self.clock.unix_seconds);
         match Connection::new(config, tls::UnixTime::since_unix_epoch(now)) {
             Ok(connection) => {
+                assert!(self.tls.get(key.index).is_none(), "a handshake begins once");
                 self.tls_input_bytes += input_bytes(&connection);
                 self.tls.insert(key.index, connection);
                 Ok(())

@@ -106,7 +106,8 @@ impl Polls {
             woken: None,
             due,
         };
-        self.by_slot.insert(key.index, poll);
+        let before = self.by_slot.insert(key.index, poll);
+        assert!(before.is_none(), "a connection has one login for its polls");
         self.arm(key, due);
     }
 

@@ -151,7 +151,8 @@ impl WebSockets {
             self.begun.push_back((since, key));
         }
         self.unfinished_bytes += bytes;
-        self.unfinished.insert(key.index, unfinished);
+        let before = self.unfinished.insert(key.index, unfinished);
+        assert!(before.is_none(), "a client has one unfinished message");
         true
     }
 

@@ -45,7 +45,9 @@ impl FrameMemory {
     }
 
     pub(super) fn take(&self, bytes: usize) {
-        self.0.set(self.0.get() - bytes);
+        let before = self.0.get();
+        debug_assert!(bytes <= before, "memory that was not counted");
+        self.0.set(before - bytes);
     }
 }
 
@@ -108,9 +110,9 @@ impl Piece {
         events: u16,
         kind: PieceKind,
     ) -> Self {
-        debug_assert!(range.end <= frame.bytes.len());
+        assert!(range.start <= range.end && range.end <= frame.bytes.len());
+        assert!(u32::try_from(range.end).is_ok(), "a frame is below 4 GiB");
         frame.memory.add(PIECE_BYTES);
-        // Events are far below 4 GiB.
         let (start, end) = (range.start as u32, range.end as u32);
         Self {
             frame: Some(frame),
@@ -179,6 +181,7 @@ impl Piece {
 
     /// Removes the first `count` bytes, which are fewer than there are.
     pub(super) const fn advance(&mut self, count: usize) {
+        debug_assert!(count <= self.len(), "more bytes than the piece has");
         self.start += count as u32;
         if count > 0 && matches!(self.kind, PieceKind::Event | PieceKind::Gap) {
             self.kind = PieceKind::Fixed;
