@@ -13,9 +13,9 @@ import statistics
 import subprocess
 import sys
 
-from harness.erlang import cluster
-from harness.program import BINARY, ROOT
-from harness.server import Server
+from support.erlang import cluster
+from support.program import BINARY, ROOT
+from support.server import Server
 
 # Scripts are interpreted unless they say otherwise.
 COMPILED = "-mode(compile).\n"

@@ -26,9 +26,9 @@ import socket
 import subprocess
 import time
 
-from harness.program import BINARY, ROOT
-from harness.server import Server
-from harness.wait import until
+from support.program import BINARY, ROOT
+from support.server import Server
+from support.wait import until
 
 DELAY = 10
 LAB = os.path.join(os.path.dirname(BINARY), "encke-lab")

@@ -11,9 +11,9 @@ import subprocess
 import tempfile
 import time
 
-from harness.nats import Nats
-from harness.program import BINARY
-from harness.server import Server
+from support.nats import Nats
+from support.program import BINARY
+from support.server import Server
 
 
 def timed(*command, **options):

@@ -6,11 +6,11 @@ import subprocess
 
 import pytest
 
-from harness.disk import FailingDisk
-from harness.node import Browser
-from harness.ports import Port
-from harness.program import BINARY
-from harness.server import Server
+from support.disk import FailingDisk
+from support.node import Browser
+from support.ports import Port
+from support.program import BINARY
+from support.server import Server
 
 _numbers = itertools.count()
 

@@ -9,10 +9,10 @@ import stat
 
 import httpx
 
-from harness.http import PLAIN
-from harness.program import encke
-from harness.server import Server
-from harness.wait import PATIENCE, until
+from support.http import PLAIN
+from support.program import encke
+from support.server import Server
+from support.wait import PATIENCE, until
 
 
 @contextlib.contextmanager

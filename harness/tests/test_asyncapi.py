@@ -9,9 +9,9 @@ import pytest
 import websockets
 import websockets.sync.client
 
-from harness.http import PLAIN, Connection, Ndjson, Sse
-from harness.node import TESTS
-from harness.wait import PATIENCE, until
+from support.http import PLAIN, Connection, Ndjson, Sse
+from support.node import TESTS
+from support.wait import PATIENCE, until
 from test_identity_browser import secret_file, token  # noqa: F401
 
 SCHEMA = TESTS / "node_modules" / "@asyncapi" / "specs" / "schemas" / "3.0.0.json"

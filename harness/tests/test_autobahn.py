@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from harness.program import BINARY
-from harness.wait import PATIENCE
+from support.program import BINARY
+from support.wait import PATIENCE
 
 ECHO = BINARY.parent / "examples" / "websocket_echo"
 

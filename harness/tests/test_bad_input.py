@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from harness import conformance
-from harness.http import Connection, Sse
-from harness.server import Server
-from harness.wait import PATIENCE, PROMPT, punctually, until
+from support import conformance
+from support.http import Connection, Sse
+from support.server import Server
+from support.wait import PATIENCE, PROMPT, punctually, until
 
 HOST = b"Host: localhost\r\n"
 

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from harness.http import Sse
-from harness.wait import until
+from support.http import Sse
+from support.wait import until
 
 
 @pytest.fixture

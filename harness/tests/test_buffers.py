@@ -8,9 +8,9 @@ import threading
 
 import pytest
 
-from harness.http import Closed, Connection, Sse
-from harness.sockets import exists
-from harness.wait import until
+from support.http import Closed, Connection, Sse
+from support.sockets import exists
+from support.wait import until
 
 MEBIBYTE = 1 << 20
 LARGE = "x" * 65_000

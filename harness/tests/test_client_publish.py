@@ -8,9 +8,9 @@ import threading
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from harness.http import Sse
-from harness.program import encke
-from harness.wait import PATIENCE, until
+from support.http import Sse
+from support.program import encke
+from support.wait import PATIENCE, until
 from test_identity_browser import guarded, secret_file, token  # noqa: F401
 from test_websocket import UPGRADE, Stranger, event, frame, opened
 

@@ -11,9 +11,9 @@ import httpx
 import httpx_sse
 import pytest
 
-from harness.http import PLAIN, Ndjson
-from harness.node import EventSource
-from harness.wait import PATIENCE, PROMPT, until
+from support.http import PLAIN, Ndjson
+from support.node import EventSource
+from support.wait import PATIENCE, PROMPT, until
 
 NASTY = [
     "plain",

@@ -10,12 +10,12 @@ import httpx
 import nats
 import pytest
 
-from harness.http import PLAIN, Sse
-from harness.nats import Nats
-from harness.nkeys import Nkey, Operator
-from harness.program import encke
-from harness.tls import Authority
-from harness.wait import until
+from support.http import PLAIN, Sse
+from support.nats import Nats
+from support.nkeys import Nkey, Operator
+from support.program import encke
+from support.tls import Authority
+from support.wait import until
 
 FREE = ("--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")
 

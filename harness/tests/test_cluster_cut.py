@@ -8,11 +8,11 @@ import httpx
 import nats
 import pytest
 
-from harness.http import PLAIN, Sse
-from harness.link import Links
-from harness.nats import Nats
-from harness.server import Server
-from harness.wait import until
+from support.http import PLAIN, Sse
+from support.link import Links
+from support.nats import Nats
+from support.server import Server
+from support.wait import until
 
 # A node is not ready, and tries another server, after 10 s without a leader.
 LEADERLESS = 10.0

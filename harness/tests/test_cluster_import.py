@@ -9,10 +9,10 @@ import nats
 import pytest
 from nats.js.api import StreamConfig
 
-from harness.http import Sse
-from harness.nats import Nats
-from harness.program import begin, encke
-from harness.wait import until
+from support.http import Sse
+from support.nats import Nats
+from support.program import begin, encke
+from support.wait import until
 
 EDGES = 100_000
 FREE = ("--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")

@@ -7,7 +7,7 @@ from checker.laws import CLUSTER
 from checker.report import markdown
 from checker.run import run
 from checker.service import Cluster
-from harness.nats import OLDEST
+from support.nats import OLDEST
 
 SEED = os.environ.get("CHECKER_SEED", "2026")
 

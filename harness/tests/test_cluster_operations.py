@@ -7,11 +7,11 @@ import re
 import httpx
 import pytest
 
-from harness.http import PLAIN, Sse, Stream
-from harness.nats import Nats
-from harness.program import ROOT, Program, begin, encke
-from harness.server import Server
-from harness.wait import until
+from support.http import PLAIN, Sse, Stream
+from support.nats import Nats
+from support.program import ROOT, Program, begin, encke
+from support.server import Server
+from support.wait import until
 from test_flood import Flood
 from test_pressure import fill
 

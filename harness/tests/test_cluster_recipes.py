@@ -12,9 +12,9 @@ import httpx
 import pytest
 import yaml
 
-from harness.nats import NEWEST, Nats
-from harness.program import BINARY, ENVIRONMENT, ROOT, encke
-from harness.wait import until
+from support.nats import NEWEST, Nats
+from support.program import BINARY, ENVIRONMENT, ROOT, encke
+from support.wait import until
 
 COMPOSE = ROOT / "contrib/cluster/compose.yaml"
 KUBERNETES = ROOT / "contrib/kubernetes/encke.yaml"

@@ -8,12 +8,12 @@ import time
 import jwt
 import pytest
 
-from harness.http import Connection, Sse
-from harness.issuer import within_an_hour
-from harness.nats import Nats
-from harness.program import encke
-from harness.server import Server
-from harness.wait import until
+from support.http import Connection, Sse
+from support.issuer import within_an_hour
+from support.nats import Nats
+from support.program import encke
+from support.server import Server
+from support.wait import until
 
 SECRET = "correct horse battery staple, and more"
 LOG_MIB = 16

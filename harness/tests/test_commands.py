@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from harness.http import Sse
-from harness.program import BINARY, begin, encke
-from harness.wait import PATIENCE, until
+from support.http import Sse
+from support.program import BINARY, begin, encke
+from support.wait import PATIENCE, until
 
 
 def at(server):

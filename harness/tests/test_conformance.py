@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from harness.conformance import Tap, exchange, expected, front, rows, statuses
-from harness.http import Connection
-from harness.program import Program
-from harness.wait import until
+from support.conformance import Tap, exchange, expected, front, rows, statuses
+from support.http import Connection
+from support.program import Program
+from support.wait import until
 
 ROWS = rows()
 # Thousands of packets would tell no more.

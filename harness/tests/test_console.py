@@ -10,9 +10,9 @@ import time
 import httpx
 import pytest
 
-from harness.http import PLAIN, Sse
-from harness.server import Server, quote
-from harness.wait import until
+from support.http import PLAIN, Sse
+from support.server import Server, quote
+from support.wait import until
 
 HOSTILE = [
     "<img src=x onerror=alert(1)>",

@@ -10,9 +10,9 @@ import subprocess
 import pytest
 import yaml
 
-from harness.program import BINARY, ENVIRONMENT, PROGRAMS, ROOT, encke, installed
-from harness.tls import AUTHORITY, tls_endpoint
-from harness.wait import PATIENCE, until
+from support.program import BINARY, ENVIRONMENT, PROGRAMS, ROOT, encke, installed
+from support.tls import AUTHORITY, tls_endpoint
+from support.wait import PATIENCE, until
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 CONTAINER = ROOT / "contrib" / "container"

@@ -12,10 +12,10 @@ import httpx
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from harness.http import PLAIN, Connection, Ndjson, Sse
-from harness.program import encke
-from harness.server import Server
-from harness.wait import PATIENCE, PROMPT, until
+from support.http import PLAIN, Connection, Ndjson, Sse
+from support.program import encke
+from support.server import Server
+from support.wait import PATIENCE, PROMPT, until
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 

@@ -7,11 +7,11 @@ import time
 import httpx
 import pytest
 
-from harness.http import PLAIN, Connection
-from harness.program import encke
-from harness.server import Server
-from harness.tls import Authority, check_renewal
-from harness.wait import PATIENCE, PROMPT, until
+from support.http import PLAIN, Connection
+from support.program import encke
+from support.server import Server
+from support.tls import Authority, check_renewal
+from support.wait import PATIENCE, PROMPT, until
 
 TOKEN = "a-token-of-this-test"
 PUBLISH = (

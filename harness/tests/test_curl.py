@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from harness.server import Server
-from harness.wait import PATIENCE
+from support.server import Server
+from support.wait import PATIENCE
 
 # Each client is told a reconnect delay of its own.
 GREETING = re.compile(rb":\nretry: (\d{4})\n\n")

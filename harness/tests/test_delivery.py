@@ -6,8 +6,8 @@ import threading
 import httpx
 import pytest
 
-from harness.http import PLAIN, Ndjson, Sse
-from harness.wait import PATIENCE, until
+from support.http import PLAIN, Ndjson, Sse
+from support.wait import PATIENCE, until
 
 
 def figures(receipt):

@@ -8,8 +8,8 @@ import shutil
 import subprocess
 import tempfile
 
-from harness.program import BINARY, ENVIRONMENT, encke
-from harness.wait import PATIENCE
+from support.program import BINARY, ENVIRONMENT, encke
+from support.wait import PATIENCE
 
 
 def doctor(*arguments, **options):

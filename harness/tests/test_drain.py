@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from harness.http import Connection, Ndjson, Sse, Stream, elapsed
-from harness.wait import PROMPT, until
+from support.http import Connection, Ndjson, Sse, Stream, elapsed
+from support.wait import PROMPT, until
 from test_pressure import LARGE, fill
 
 

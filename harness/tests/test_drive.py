@@ -11,9 +11,9 @@ import time
 
 import pytest
 
-from harness.http import Ndjson
-from harness.program import begin, encke
-from harness.wait import PATIENCE, until
+from support.http import Ndjson
+from support.program import begin, encke
+from support.wait import PATIENCE, until
 
 
 def drive(server, *arguments, code=0):

@@ -6,8 +6,8 @@ import os
 import random
 import threading
 
-from harness.server import Server, quote
-from harness.wait import until
+from support.server import Server, quote
+from support.wait import until
 
 ROUNDS = int(os.environ.get("KILL_ROUNDS", 200))
 SUBJECTS = [*range(100, 140), *(f"song {n}" for n in range(40))]

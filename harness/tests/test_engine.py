@@ -11,7 +11,7 @@ from nats.errors import TimeoutError as NatsTimeout
 from nats.js.api import ConsumerConfig, DeliverPolicy, StreamConfig
 from nats.js.errors import APIError
 
-from harness.nats import NEWEST, OLDEST, Nats
+from support.nats import NEWEST, OLDEST, Nats
 
 # Seconds until a write that has no majority is given up, and until an election is over on a busy machine.
 NO_ANSWER, ELECTION = 1.5, 60.0

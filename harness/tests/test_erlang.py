@@ -13,7 +13,7 @@ import types
 
 import pytest
 
-from harness.erlang import (
+from support.erlang import (
     CLIENTS,
     COOKIE,
     FLAGS,
@@ -24,10 +24,10 @@ from harness.erlang import (
     cluster,
     pair,
 )
-from harness.http import Ndjson, Sse
-from harness.program import ENVIRONMENT, address, encke
-from harness.server import Server, measure_cpu
-from harness.wait import until
+from support.http import Ndjson, Sse
+from support.program import ENVIRONMENT, address, encke
+from support.server import Server, measure_cpu
+from support.wait import until
 
 pytestmark = pytest.mark.skipif(not shutil.which("escript"), reason="harness/tests/setup installs Erlang")
 

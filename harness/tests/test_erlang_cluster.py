@@ -6,10 +6,10 @@ import subprocess
 
 import pytest
 
-from harness.erlang import CLIENTS, Cluster
-from harness.link import Links
-from harness.nats import Nats
-from harness.wait import until
+from support.erlang import CLIENTS, Cluster
+from support.link import Links
+from support.nats import Nats
+from support.wait import until
 
 pytestmark = pytest.mark.skipif(not shutil.which("escript"), reason="harness/tests/setup installs Erlang")
 

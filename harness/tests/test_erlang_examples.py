@@ -3,10 +3,10 @@
 import json
 import re
 
-from harness.erlang import Cluster
-from harness.http import Sse
-from harness.program import ROOT
-from harness.wait import PATIENCE, until
+from support.erlang import Cluster
+from support.http import Sse
+from support.program import ROOT
+from support.wait import PATIENCE, until
 
 BLOCKS = re.findall(r"^```erlang\n(.*?)^```$", (ROOT / "docs" / "ERLANG.md").read_text(), re.DOTALL | re.MULTILINE)
 

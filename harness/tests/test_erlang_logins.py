@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from harness.erlang import cluster
-from harness.http import Connection, Ndjson, Sse
-from harness.program import encke
-from harness.wait import until
+from support.erlang import cluster
+from support.http import Connection, Ndjson, Sse
+from support.program import encke
+from support.wait import until
 from test_websocket import event as notice
 from test_websocket import opened
 

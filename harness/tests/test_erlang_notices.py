@@ -7,12 +7,12 @@ import struct
 
 import pytest
 
-from harness.erlang import Cluster, atom, cluster, pair
-from harness.http import Ndjson, Sse
-from harness.presence import Known
-from harness.receiver import Receiver, new_secret, write_secrets
-from harness.server import Server
-from harness.wait import until
+from support.erlang import Cluster, atom, cluster, pair
+from support.http import Ndjson, Sse
+from support.presence import Known
+from support.receiver import Receiver, new_secret, write_secrets
+from support.server import Server
+from support.wait import until
 
 pytestmark = pytest.mark.skipif(not shutil.which("escript"), reason="harness/tests/setup installs Erlang")
 

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from harness.erlang import atom, cluster, pair
-from harness.wait import until
+from support.erlang import atom, cluster, pair
+from support.wait import until
 
 pytestmark = pytest.mark.skipif(not shutil.which("escript"), reason="harness/tests/setup installs Erlang")
 

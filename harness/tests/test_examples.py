@@ -9,10 +9,10 @@ import sys
 import httpx
 import pytest
 
-from harness.http import PLAIN, Stream
-from harness.node import NODE
-from harness.program import ROOT
-from harness.wait import PATIENCE, until
+from support.http import PLAIN, Stream
+from support.node import NODE
+from support.program import ROOT
+from support.wait import PATIENCE, until
 
 EXAMPLES = ROOT / "examples"
 CLIENT = str(ROOT / "clients" / "python" / "src")

@@ -5,9 +5,9 @@ import subprocess
 
 import httpx
 
-from harness.http import PLAIN, Ndjson, Sse
-from harness.program import BINARY, ROOT
-from harness.wait import until
+from support.http import PLAIN, Ndjson, Sse
+from support.program import BINARY, ROOT
+from support.wait import until
 
 LARGE = "x" * 60_000
 

@@ -16,10 +16,10 @@ import pytest
 import websockets.exceptions
 import websockets.sync.server
 
-from harness.http import Ndjson
-from harness.program import address, begin, encke, installed
-from harness.sockets import unread_bytes
-from harness.wait import PATIENCE, PROMPT, until
+from support.http import Ndjson
+from support.program import address, begin, encke, installed
+from support.sockets import unread_bytes
+from support.wait import PATIENCE, PROMPT, until
 
 
 class Flood:

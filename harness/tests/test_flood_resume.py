@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from harness.program import begin, encke
-from harness.wait import PATIENCE, until
+from support.program import begin, encke
+from support.wait import PATIENCE, until
 from test_flood import Flood
 
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from harness.tls import AUTHORITY, tls_endpoint
-from harness.wait import until
+from support.tls import AUTHORITY, tls_endpoint
+from support.wait import until
 from test_flood import Flood, flood, publish, sessions, stamped
 
 

@@ -8,9 +8,9 @@ import pytest
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from harness.http import PLAIN, Connection, Ndjson
-from harness.node import EventSource
-from harness.wait import PATIENCE
+from support.http import PLAIN, Connection, Ndjson
+from support.node import EventSource
+from support.wait import PATIENCE
 
 BINARY = "application/octet-stream"
 JSON = "application/json"

@@ -9,8 +9,8 @@ import xml.etree.ElementTree
 import igraph
 import pytest
 
-from harness.program import begin, encke
-from harness.wait import PATIENCE
+from support.program import begin, encke
+from support.wait import PATIENCE
 
 USERS, DEGREE = 20_000, 5
 

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from harness.program import ENVIRONMENT, encke
+from support.program import ENVIRONMENT, encke
 
 LIST = "# who follows whom\n1 rj\n2 rj\n\nrj news\n10 9\n9 10\n"
 SORTED = "1 rj\n2 rj\n9 10\n10 9\nrj news\n"

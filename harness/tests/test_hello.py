@@ -11,8 +11,8 @@ import sys
 
 import pytest
 
-from harness.program import Program, encke
-from harness.wait import PATIENCE, until
+from support.program import Program, encke
+from support.wait import PATIENCE, until
 
 
 FAST_OPEN = pathlib.Path("/proc/sys/net/ipv4/tcp_fastopen")

@@ -15,10 +15,10 @@ import sys
 
 import pytest
 
-from harness.node import NODE
-from harness.program import BINARY, ENVIRONMENT, PROGRAMS, ROOT, encke, installed
-from harness.tls import Authority
-from harness.wait import PATIENCE, until
+from support.node import NODE
+from support.program import BINARY, ENVIRONMENT, PROGRAMS, ROOT, encke, installed
+from support.tls import Authority
+from support.wait import PATIENCE, until
 
 COMMANDS = """serve publish send listen subscribe unsubscribe sessions ticket revoke top doctor plan record plot prove graph
     graph\\ check graph\\ stats graph\\ export graph\\ compact graph\\ backup friends friends\\ load friends\\ generate drive flood

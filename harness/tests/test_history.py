@@ -2,7 +2,7 @@
 
 import httpx
 
-from harness.http import PLAIN, Ndjson, Sse
+from support.http import PLAIN, Ndjson, Sse
 
 
 def history(server, subject, **query):

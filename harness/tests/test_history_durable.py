@@ -9,9 +9,9 @@ import threading
 
 import pytest
 
-from harness.program import encke
-from harness.server import Server, quote
-from harness.wait import until
+from support.program import encke
+from support.server import Server, quote
+from support.wait import until
 
 ROUNDS = int(os.environ.get("KILL_ROUNDS", 12))
 SUBJECTS = [*range(8), *(f"song {n}" for n in range(8))]

@@ -7,9 +7,9 @@ import threading
 
 import pytest
 
-from harness.program import ENVIRONMENT, begin, encke
-from harness.tls import AUTHORITY, Authority, tls_endpoint
-from harness.wait import PATIENCE, until
+from support.program import ENVIRONMENT, begin, encke
+from support.tls import AUTHORITY, Authority, tls_endpoint
+from support.wait import PATIENCE, until
 
 TOKEN = "a-token-of-this-test"
 TRUSTING = {**ENVIRONMENT, "SSL_CERT_FILE": str(AUTHORITY)}
@@ -18,8 +18,8 @@ TRUSTING = {**ENVIRONMENT, "SSL_CERT_FILE": str(AUTHORITY)}
 @pytest.fixture(scope="module")
 def served():
     """A server that wants a token, and the URL of the TLS endpoint before its control listener."""
-    from harness.program import address
-    from harness.server import Server
+    from support.program import address
+    from support.server import Server
 
     server = Server("--drain-timeout", "1s", "--control-token", TOKEN, token=TOKEN)
     host, port = address(server.control_url.removeprefix("http://"))

@@ -13,11 +13,11 @@ import httpx
 import jwt
 import pytest
 
-from harness.http import PLAIN, Connection, Sse, Stream
-from harness.issuer import PUBLIC, Issuer, Key, serving, within_an_hour
-from harness.program import ENVIRONMENT, ROOT, installed
-from harness.tls import AUTHORITY, tls_endpoint
-from harness.wait import until
+from support.http import PLAIN, Connection, Sse, Stream
+from support.issuer import PUBLIC, Issuer, Key, serving, within_an_hour
+from support.program import ENVIRONMENT, ROOT, installed
+from support.tls import AUTHORITY, tls_endpoint
+from support.wait import until
 
 RECIPES = (ROOT / "docs" / "IDENTITY.md").read_text()
 

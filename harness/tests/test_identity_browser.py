@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from harness.http import Connection, Sse
-from harness.wait import until
+from support.http import Connection, Sse
+from support.wait import until
 
 SECRET = b"a secret of at least thirty-two bytes"
 

@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from harness.node import NODE, TESTS, Script
-from harness.program import ROOT
-from harness.wait import until
+from support.node import NODE, TESTS, Script
+from support.program import ROOT
+from support.wait import until
 from test_clients import Gate
 from test_identity_browser import SECRET, token
 

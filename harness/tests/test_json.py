@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from harness.program import BINARY, PROGRAMS, ROOT, encke
-from harness.wait import PATIENCE
+from support.program import BINARY, PROGRAMS, ROOT, encke
+from support.wait import PATIENCE
 
 # Commands that print no report, and why.
 WITHOUT = {

@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
-from harness.program import begin
-from harness.wait import PATIENCE, until
+from support.program import begin
+from support.wait import PATIENCE, until
 
 TRANSPORTS = ["sse", "ndjson", "ws", "poll"]
 

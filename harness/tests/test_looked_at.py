@@ -13,9 +13,9 @@ import time
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from harness.program import Program, encke
-from harness.sockets import listener_inode
-from harness.wait import PATIENCE, until
+from support.program import Program, encke
+from support.sockets import listener_inode
+from support.wait import PATIENCE, until
 
 CONTROL = ["--control", "127.0.0.1:0"]
 

@@ -6,10 +6,10 @@ import subprocess
 
 import pytest
 
-from harness.link import Links
-from harness.nats import NEWEST, OLDEST, Nats
-from harness.ports import Port
-from harness.wait import until
+from support.link import Links
+from support.nats import NEWEST, OLDEST, Nats
+from support.ports import Port
+from support.wait import until
 
 
 def version(binary):

@@ -16,13 +16,13 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from harness.http import PLAIN, Sse
-from harness.nats import Nats
-from harness.program import BINARY, ENVIRONMENT, ROOT, Program, begin, encke, installed
-from harness.receiver import new_secret, write_secrets
-from harness.server import Server
-from harness.tls import Authority, TlsServer
-from harness.wait import PATIENCE, until
+from support.http import PLAIN, Sse
+from support.nats import Nats
+from support.program import BINARY, ENVIRONMENT, ROOT, Program, begin, encke, installed
+from support.receiver import new_secret, write_secrets
+from support.server import Server
+from support.tls import Authority, TlsServer
+from support.wait import PATIENCE, until
 from test_websocket import event
 
 CONTRIB = ROOT / "contrib"

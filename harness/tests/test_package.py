@@ -10,8 +10,8 @@ import tomllib
 
 import pytest
 
-from harness.program import BINARY, PROGRAMS, ROOT
-from harness.wait import PATIENCE
+from support.program import BINARY, PROGRAMS, ROOT
+from support.wait import PATIENCE
 
 CRATE = ROOT / "crates" / "encke"
 SCRIPTS = ROOT / "contrib" / "deb"

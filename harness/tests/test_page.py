@@ -11,10 +11,10 @@ import httpx
 import jwt
 import pytest
 
-from harness.http import PLAIN, Sse
-from harness.program import BINARY, ROOT
-from harness.server import Server, quote
-from harness.wait import until
+from support.http import PLAIN, Sse
+from support.program import BINARY, ROOT
+from support.server import Server, quote
+from support.wait import until
 
 HOSTILE = [
     "<img src=x onerror=alert(1)>",

@@ -9,7 +9,7 @@ import tomllib
 import pytest
 import yaml
 
-from harness.program import ROOT
+from support.program import ROOT
 
 WORKFLOWS = {path.name: yaml.safe_load(path.read_text()) for path in sorted((ROOT / ".github" / "workflows").glob("*.yml"))}
 STEPS = [

@@ -5,8 +5,8 @@ import struct
 
 import pytest
 
-from harness.node import Browser
-from harness.program import encke
+from support.node import Browser
+from support.program import encke
 
 TITLES = (
     "time,elapsed_seconds,pid,resident_bytes,cpu_user_seconds,cpu_system_seconds,"

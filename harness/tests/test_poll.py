@@ -8,8 +8,8 @@ import pytest
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from harness.http import PLAIN, Connection, elapsed
-from harness.wait import PATIENCE, until
+from support.http import PLAIN, Connection, elapsed
+from support.wait import PATIENCE, until
 
 
 @pytest.fixture

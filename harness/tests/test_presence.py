@@ -6,12 +6,12 @@ import subprocess
 import httpx
 import pytest
 
-from harness.http import PLAIN, Connection, Ndjson
-from harness.nats import Nats
-from harness.node import Browser
-from harness.presence import Known
-from harness.receiver import Receiver, new_secret, write_secrets
-from harness.wait import PATIENCE, until
+from support.http import PLAIN, Connection, Ndjson
+from support.nats import Nats
+from support.node import Browser
+from support.presence import Known
+from support.receiver import Receiver, new_secret, write_secrets
+from support.wait import PATIENCE, until
 from test_identity_browser import bearer, curl, guarded, secret_file, token  # noqa: F401
 from test_websocket import opened
 

@@ -7,10 +7,10 @@ import time
 import httpx
 import pytest
 
-from harness.http import PLAIN, Sse
-from harness.program import encke
-from harness.receiver import Receiver, new_secret, write_secrets
-from harness.wait import PATIENCE, until
+from support.http import PLAIN, Sse
+from support.program import encke
+from support.receiver import Receiver, new_secret, write_secrets
+from support.wait import PATIENCE, until
 
 DELAY = "300ms"
 

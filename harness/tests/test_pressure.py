@@ -10,9 +10,9 @@ import time
 import httpx
 import pytest
 
-from harness.http import PLAIN, Closed, Connection, Ndjson, Sse, elapsed
-from harness.server import measure_cpu
-from harness.wait import PATIENCE, PROMPT, in_time, punctually, until
+from support.http import PLAIN, Closed, Connection, Ndjson, Sse, elapsed
+from support.server import measure_cpu
+from support.wait import PATIENCE, PROMPT, in_time, punctually, until
 
 LARGE = "x" * 65536
 

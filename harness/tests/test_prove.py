@@ -9,10 +9,10 @@ import signal
 
 import pytest
 
-from harness.nats import NEWEST
-from harness.node import Browser
-from harness.program import BINARY, begin, encke
-from harness.wait import until
+from support.nats import NEWEST
+from support.node import Browser
+from support.program import BINARY, begin, encke
+from support.wait import until
 
 SETTINGS = ["net/core/somaxconn", "net/ipv4/tcp_wmem", "net/ipv4/ip_local_reserved_ports"]
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.http import Ndjson
-from harness.program import ROOT, Program, begin, encke, installed
-from harness.wait import PATIENCE, PROMPT, in_time, punctually, until
+from support.http import Ndjson
+from support.program import ROOT, Program, begin, encke, installed
+from support.wait import PATIENCE, PROMPT, in_time, punctually, until
 
 
 class Backend:

@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from harness.http import Closed, Connection
-from harness.reverse import PASSING_ON, reverse_proxy
-from harness.tls import Authority, TlsServer
-from harness.wait import PATIENCE, until
+from support.http import Closed, Connection
+from support.reverse import PASSING_ON, reverse_proxy
+from support.tls import Authority, TlsServer
+from support.wait import PATIENCE, until
 
 PROXY, CLIENT, STRANGER = "127.0.0.1", "127.0.0.7", "127.0.0.2"
 FLAGS = ["--trusted-proxy", PROXY, "--proxy-protocol"]

@@ -16,8 +16,8 @@ import pytest
 
 import encke
 from encke.presence import PresenceLines
-from harness.program import ROOT
-from harness.wait import PATIENCE, until
+from support.program import ROOT
+from support.wait import PATIENCE, until
 from test_identity_browser import SECRET, token
 from test_python_client import Listener, control, until_online  # noqa: F401
 

@@ -12,7 +12,7 @@ import pytest
 
 import encke
 from encke.stream import SEEN_MAX, Stream
-from harness.wait import PATIENCE, until
+from support.wait import PATIENCE, until
 from test_identity_browser import token
 
 

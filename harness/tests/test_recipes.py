@@ -10,10 +10,10 @@ import subprocess
 import httpx
 import pytest
 
-from harness.http import PLAIN, Sse
-from harness.program import BINARY, ENVIRONMENT, ROOT, encke
-from harness.server import Server
-from harness.wait import PATIENCE, until
+from support.http import PLAIN, Sse
+from support.program import BINARY, ENVIRONMENT, ROOT, encke
+from support.server import Server
+from support.wait import PATIENCE, until
 from test_operations import GUIDE, promtool, replaced
 
 # By heading of the guide: the tests that do what stands there.

@@ -5,9 +5,9 @@ import json
 import signal
 import subprocess
 
-from harness.http import Sse
-from harness.program import begin, encke
-from harness.wait import PATIENCE, until
+from support.http import Sse
+from support.program import begin, encke
+from support.wait import PATIENCE, until
 
 
 class Recording:

@@ -8,10 +8,10 @@ import socket
 
 import pytest
 
-from harness.http import Sse
-from harness.reverse import ALL, TELLING, reverse_proxy
-from harness.server import Server
-from harness.wait import PATIENCE, until
+from support.http import Sse
+from support.reverse import ALL, TELLING, reverse_proxy
+from support.server import Server
+from support.wait import PATIENCE, until
 
 SECRET = "X-Encke-Demo"
 

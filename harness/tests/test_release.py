@@ -9,7 +9,7 @@ import tomllib
 
 import pytest
 
-from harness.program import PROGRAMS, ROOT
+from support.program import PROGRAMS, ROOT
 
 RELEASE = ROOT / "contrib" / "release"
 

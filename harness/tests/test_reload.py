@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from harness.http import Connection, Sse
-from harness.issuer import Issuer, Key, serving
-from harness.wait import until
+from support.http import Connection, Sse
+from support.issuer import Issuer, Key, serving
+from support.wait import until
 
 ORIGIN = "https://shop.example"
 

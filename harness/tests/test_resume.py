@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from harness.http import Connection, Ndjson, Sse
-from harness.issuer import within_an_hour
-from harness.wait import until
+from support.http import Connection, Ndjson, Sse
+from support.issuer import within_an_hour
+from support.wait import until
 
 HISTORY = ("--history-bytes", "8MiB")
 

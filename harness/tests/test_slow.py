@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from harness.http import Connection, Ndjson, Sse, Stream
-from harness.wait import until
+from support.http import Connection, Ndjson, Sse, Stream
+from support.wait import until
 
 LARGE = "x" * 65536
 

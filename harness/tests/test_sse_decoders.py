@@ -10,8 +10,8 @@ import httpx
 import httpx_sse
 import pytest
 
-from harness.node import CLIENTS, NODE
-from harness.program import BINARY
+from support.node import CLIENTS, NODE
+from support.program import BINARY
 
 STREAM = BINARY.parent / "examples" / "event_stream"
 SEED = int(os.environ.get("ENCKE_SSE_SEED", "1"))

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.http import Connection, Sse
-from harness.program import BINARY, ENVIRONMENT, address, encke
-from harness.wait import PATIENCE
+from support.http import Connection, Sse
+from support.program import BINARY, ENVIRONMENT, address, encke
+from support.wait import PATIENCE
 
 
 def refused(*flags, code=2, env=None):

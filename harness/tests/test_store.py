@@ -2,8 +2,8 @@
 
 import os
 
-from harness.program import ENVIRONMENT, encke
-from harness.wait import until
+from support.program import ENVIRONMENT, encke
+from support.wait import until
 
 FREE = ("--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")
 

@@ -11,9 +11,9 @@ import subprocess
 
 import pytest
 
-from harness.erlang import COOKIE, Cluster, atom, pair
-from harness.program import BINARY, ENVIRONMENT, installed
-from harness.wait import PATIENCE, until
+from support.erlang import COOKIE, Cluster, atom, pair
+from support.program import BINARY, ENVIRONMENT, installed
+from support.wait import PATIENCE, until
 
 CALLS = "fsync,fdatasync,rename,renameat,renameat2,write,writev,sendto,sendmsg"
 

@@ -11,11 +11,11 @@ import time
 
 import pytest
 
-from harness.http import Closed, Connection, Sse
-from harness.node import Browser, EventSource, Script
-from harness.program import ROOT, encke, installed
-from harness.tls import Authority, TlsServer, check_renewal, s_client
-from harness.wait import PATIENCE, until
+from support.http import Closed, Connection, Sse
+from support.node import Browser, EventSource, Script
+from support.program import ROOT, encke, installed
+from support.tls import Authority, TlsServer, check_renewal, s_client
+from support.wait import PATIENCE, until
 
 V12, V13 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 VERSIONS = pytest.mark.parametrize("version", [V13, V12], ids=["1.3", "1.2"])

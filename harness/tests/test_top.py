@@ -18,9 +18,9 @@ import pyte
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from harness.http import Ndjson, Sse, elapsed
-from harness.program import BINARY, ENVIRONMENT, begin, encke
-from harness.wait import PATIENCE, PROMPT, until
+from support.http import Ndjson, Sse, elapsed
+from support.program import BINARY, ENVIRONMENT, begin, encke
+from support.wait import PATIENCE, PROMPT, until
 
 LARGE = "x" * 60_000
 

@@ -4,8 +4,8 @@ import os
 import re
 import subprocess
 
-from harness.program import BINARY, ENVIRONMENT, ROOT, encke
-from harness.wait import PATIENCE, until
+from support.program import BINARY, ENVIRONMENT, ROOT, encke
+from support.wait import PATIENCE, until
 
 
 def blocks(ports):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.wait import in_time, punctually
+from support.wait import in_time, punctually
 
 
 def trials(*took):

@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from harness.http import Connection, Ndjson, Sse
-from harness.ports import Port
-from harness.program import encke
-from harness.receiver import Receiver, new_secret, write_secrets
-from harness.tls import AUTHORITY, FILES, Certificate
-from harness.wait import PROMPT, until
+from support.http import Connection, Ndjson, Sse
+from support.ports import Port
+from support.program import encke
+from support.receiver import Receiver, new_secret, write_secrets
+from support.tls import AUTHORITY, FILES, Certificate
+from support.wait import PROMPT, until
 
 EVENTS = ("--webhook-events", "connects,disconnects")
 

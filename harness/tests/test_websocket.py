@@ -9,10 +9,10 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from harness.http import Connection
-from harness.reverse import reverse_proxy
-from harness.tls import Authority, TlsServer
-from harness.wait import PATIENCE, until
+from support.http import Connection
+from support.reverse import reverse_proxy
+from support.tls import Authority, TlsServer
+from support.wait import PATIENCE, until
 from test_identity_browser import guarded, secret_file, token  # noqa: F401
 
 PROXIES = ["nginx, WebSocket", "haproxy", "haproxy, TCP", "encke-proxy tcp"]

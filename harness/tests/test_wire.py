@@ -5,9 +5,9 @@ import shlex
 
 import pytest
 
-from harness.http import Connection
-from harness.program import ENVIRONMENT, ROOT, encke
-from harness.wait import until
+from support.http import Connection
+from support.program import ENVIRONMENT, ROOT, encke
+from support.wait import until
 
 TEXT = (ROOT / "docs" / "WIRE.md").read_text()
 BLOCKS = re.findall(r"^```http ?(\w*)\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)

@@ -5,7 +5,7 @@ import pathlib
 import sys
 import time
 
-from harness.nats import NEWEST, OLDEST
+from support.nats import NEWEST, OLDEST
 
 from .laws import CLUSTER, SINGLE
 from .report import markdown, summary

@@ -6,7 +6,7 @@ import random
 import threading
 import time
 
-from harness.server import quote
+from support.server import quote
 
 from .log import Attempt, Change, Connection, Listener, Publish, Stranger, parse
 from .streams import DECODERS, Ended, Stream

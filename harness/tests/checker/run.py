@@ -5,7 +5,7 @@ import random
 import time
 from dataclasses import dataclass, field
 
-from harness.wait import until
+from support.wait import until
 
 from .clients import Changer, Filler, Reader, Visitor, Writer
 from .laws import Checker

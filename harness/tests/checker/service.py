@@ -9,13 +9,13 @@ import time
 
 import httpx
 
-from harness.http import PLAIN
-from harness.link import Links
-from harness.nats import NEWEST, Nats
-from harness.ports import Port
-from harness.program import address
-from harness.server import Server
-from harness.wait import until
+from support.http import PLAIN
+from support.link import Links
+from support.nats import NEWEST, Nats
+from support.ports import Port
+from support.program import address
+from support.server import Server
+from support.wait import until
 
 
 class Node:

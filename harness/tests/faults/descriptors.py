@@ -4,8 +4,8 @@ import http.client
 import resource
 import time
 
-from harness.server import Server, measure_cpu
-from harness.wait import until
+from support.server import Server, measure_cpu
+from support.wait import until
 
 from .fault import beside, fault
 from .herd import Herd

@@ -10,8 +10,8 @@ import sys
 import tempfile
 import time
 
-from harness.program import program_of
-from harness.wait import until
+from support.program import program_of
+from support.wait import until
 
 from .fault import fault
 from .herd import Herd, crowded, room_for_a_million, sessions

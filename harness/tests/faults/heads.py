@@ -2,7 +2,7 @@
 
 import time
 
-from harness.wait import until
+from support.wait import until
 
 from .fault import fault
 from .herd import Herd, buffers, connect_times, crowded, percentile

@@ -12,7 +12,7 @@ import socket
 import struct
 import time
 
-from harness.server import Server
+from support.server import Server
 
 # Linux, since 4.2: ports are chosen at connect, so that each source address has all of them for each destination.
 IP_BIND_ADDRESS_NO_PORT = 24

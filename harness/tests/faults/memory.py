@@ -7,7 +7,7 @@ import re
 import resource
 import time
 
-from harness.wait import until
+from support.wait import until
 
 from .fault import fault
 from .heads import SHORT

@@ -2,9 +2,9 @@
 
 import time
 
-from harness.http import Sse
-from harness.server import Server
-from harness.wait import until
+from support.http import Sse
+from support.server import Server
+from support.wait import until
 
 from .fault import beside, fault
 from .herd import Herd, buffers, percentile, sessions

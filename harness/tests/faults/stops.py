@@ -9,8 +9,8 @@ import subprocess
 import tempfile
 import time
 
-from harness.server import Server
-from harness.wait import until
+from support.server import Server
+from support.wait import until
 
 from .fault import fault
 from .herd import Herd, crowded, sessions

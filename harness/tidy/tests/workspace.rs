@@ -61,6 +61,24 @@ fn no_crate_has_a_forbidden_dependency() {
     assert_none(dependencies::check(&metadata));
 }
 
+/// A crate with `doctest = false` saves a run of rustdoc, which would find nothing to run.
+#[test]
+fn a_crate_whose_examples_are_not_run_has_none() {
+    let sources = sources();
+    for directory in crates() {
+        let manifest = files::root().join(&directory).join("Cargo.toml");
+        let manifest = fs::read_to_string(manifest).unwrap();
+        let own = format!("{directory}/src/");
+        for source in sources.iter().filter(|it| it.path.starts_with(&own)) {
+            let mut lines = source.text.lines().map(str::trim_start);
+            let has_example =
+                lines.any(|line| line.starts_with("/// ```") || line.starts_with("//! ```"));
+            let is_run = !manifest.contains("doctest = false");
+            assert!(is_run || !has_example, "{} has one", source.path);
+        }
+    }
+}
+
 /// Crates whose circles are still to be cut.
 const NOT_YET_CHECKED: &[&str] = &[
     "crates/control",

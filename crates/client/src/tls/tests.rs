@@ -10,7 +10,7 @@ use super::*;
 
 const FILES: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/../../harness/tests/harness/tls"
+    "/../../harness/tests/support/tls"
 );
 
 /// Returns the authority of the certificate for `localhost` and 127.0.0.1.

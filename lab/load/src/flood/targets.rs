@@ -325,7 +325,7 @@ mod tests {
         let mut targets = Targets::list(urls).unwrap();
         let file = concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/../../harness/tests/harness/tls/authority.pem"
+            "/../../harness/tests/support/tls/authority.pem"
         );
         let authorities = Authorities::File(file.into());
         targets.secure(&authorities, Resumption::Never).unwrap();

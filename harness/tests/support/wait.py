@@ -10,15 +10,18 @@ PROMPT = 8.0
 
 
 def until(condition, what, patience=PATIENCE, pause=0.01):
-    """Asks until the condition holds and returns what it gave; fails with `what` after a while."""
-    deadline = time.monotonic() + patience
+    """Asks until the condition holds and returns what it gave; fails with `what` after a while.
+
+    What takes seconds is asked for twenty times a second: questions cost the machine more than the wait."""
+    started = time.monotonic()
     while True:
         last = condition()
         if last:
             return last
-        if time.monotonic() >= deadline:
+        waited = time.monotonic() - started
+        if waited >= patience:
             raise AssertionError(f"after {patience} s: not {what} (last: {last!r})")
-        time.sleep(pause)
+        time.sleep(max(pause, min(waited / 20, 0.05)))
 
 
 def in_time(trial, seconds, tries=5):
