@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::api::Shared;
 
 /// The description, without metrics.
-const PAGE: &str = include_str!("openapi.json");
+pub(crate) const PAGE: &str = include_str!("openapi.json");
 
 /// Place of the metrics in the page. No other object of it has no properties.
 const NO_METRICS: &str = "\"properties\": {}";

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::health::OPEN_API;
+use crate::openapi::PAGE;
 
 const REFERENCE: &str = include_str!("../../../../docs/API.md");
 
@@ -12,7 +12,7 @@ const REFERENCE: &str = include_str!("../../../../docs/API.md");
 type Requests = BTreeMap<String, BTreeSet<String>>;
 
 fn described() -> Requests {
-    let page: Value = serde_json::from_str(OPEN_API).unwrap();
+    let page: Value = serde_json::from_str(PAGE).unwrap();
     let mut requests = Requests::new();
     for (path, item) in page["paths"].as_object().unwrap() {
         let operations = item.as_object().unwrap().iter();
