@@ -30,11 +30,12 @@ use reactor::{Keepalive, ListenerOptions, Reservation, Snapshot, System};
 use replication::Append;
 use server::{ExternalWorker, Handle};
 
+use crate::config::Config;
 use crate::cookie::Cookie;
 use crate::handshake::LocalNode;
 use crate::login_check::{LoginCheck, ProcessChecker, QuestionQueue};
 use crate::metrics::NodeCounters;
-use crate::node::{Config, Node};
+use crate::node::Node;
 use crate::node_name::NodeName;
 use crate::registry::LoginQuestions;
 pub use id_terms_file::ID_TERMS_FILE;

@@ -38,6 +38,8 @@ mod refusal;
 mod connections;
 /// The send buffer of a connection.
 mod send_buffer;
+/// The identity and the limits of the node.
+mod config;
 /// The node: connections, deadlines, messages.
 mod node;
 /// The registered processes: router, subsmanager, net_kernel, any.
@@ -52,6 +54,8 @@ mod payload;
 mod login_check;
 /// Sessions of processes.
 mod sessions;
+/// Outcomes that calls wait for.
+mod outcome;
 /// Calls that wait for their answer.
 mod pending_calls;
 /// Events and changes through the replicated log of a cluster.

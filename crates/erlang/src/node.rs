@@ -11,17 +11,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reactor::{SlotKey, Tick};
-use replication::Append;
-use router::{Counts, Mailboxes, Parcel, Router, WorkerId};
-use server::{Observer, Presence, ProcessEdge, SessionReport};
+use router::{Counts, Mailboxes, Parcel, Router};
+use server::{ProcessEdge, SessionReport};
 
 use crate::channel::{Channel, ChannelEvent, Refused};
+use crate::config::Config;
 use crate::connections::{ConnectionId, Connections};
-use crate::handshake::LocalNode;
 use crate::metrics::{Metric, NodeCounters};
 use crate::node_name::NodeName;
 use crate::refusal::Refusal;
-use crate::registry::{LoginQuestions, ParcelInFlight, ProcessRegistry};
+use crate::registry::{ParcelInFlight, ProcessRegistry};
 
 /// Delay before a permanent peer is dialed again: the first one, and the maximum.
 const RECONNECT_DELAY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
@@ -58,27 +57,6 @@ struct PermanentPeer {
     name: NodeName,
     next: Tick,
     delay: Duration,
-}
-
-/// The identity and the limits of the node.
-pub(crate) struct Config {
-    pub(crate) me: LocalNode,
-    /// Identifies the node among the server's workers.
-    pub(crate) worker: WorkerId,
-    pub(crate) event_bytes_max: usize,
-    pub(crate) tick_time: Duration,
-    /// Nodes to stay connected with.
-    pub(crate) connect: Vec<NodeName>,
-    /// The log of the cluster of servers, if there is one.
-    pub(crate) log: Option<Arc<dyn Append>>,
-    /// Whether the server accepts no clients, as it has not yet applied the log or cannot reach it.
-    pub(crate) is_paused: Box<dyn Fn() -> bool + Send>,
-    /// The process that decides on logins of clients, if there is one.
-    pub(crate) logins: Option<LoginQuestions>,
-    /// The presence of ids, if the server tracks it.
-    pub(crate) presence: Option<Arc<Presence>>,
-    /// Observer of sessions, if there is one.
-    pub(crate) observer: Option<Observer>,
 }
 
 impl<M: Mailboxes> Node<M> {

@@ -6,14 +6,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use graph::{Answer, GraphError};
+use graph::Answer;
 use parking_lot::Mutex;
-use replication::AppendError;
 use router::{Counts, Tally};
 
 use crate::connections::ConnectionId;
 use crate::id_terms::IdTerm;
 use crate::limits::CALLS_MAX;
+use crate::outcome::Outcome;
 use crate::registry::ListId;
 use crate::replicated::LoggedCall;
 
@@ -27,17 +27,6 @@ pub(crate) struct PendingCall {
     pub(crate) id_terms: Vec<IdTerm>,
     /// The list that the changes are a part of.
     pub(crate) list: Option<ListId>,
-}
-
-/// The outcome that a call waits for.
-#[derive(Debug)]
-pub(crate) enum Outcome {
-    /// The receipt of an event.
-    Receipt(Counts),
-    /// The result of all changes.
-    Changes(Result<(), GraphError>),
-    /// The log of the cluster has refused the event or some of the changes.
-    NotLogged(AppendError),
 }
 
 /// All waiting calls.

@@ -3,6 +3,10 @@
 //! Owns the sessions of remote processes and the original terms of ids. Must never depend on how
 //! messages are transported.
 
+mod open_lists;
+mod open_questions;
+mod parcel_in_flight;
+mod pending_notices;
 mod any;
 mod deliver;
 mod links;
@@ -21,21 +25,21 @@ use reactor::{SlotKey, Tick};
 use replication::Append;
 use server::{Observer, Presence};
 
+use crate::config::Config;
 use crate::connections::{ConnectionId, Connections};
 use crate::control::{self, Control};
 use crate::handshake::LocalNode;
 use crate::id_terms::IdTerms;
 use crate::limits::{CALLER_BYTES_MAX, MESSAGE_BYTES_MAX};
 use crate::metrics::NodeCounters;
-use crate::node::Config;
 use crate::pending_calls::PendingCalls;
 use crate::refusal::Refusal;
 use crate::sessions::Sessions;
 use crate::term::{Atom, Pid, Raw, Term, write};
-pub(crate) use deliver::ParcelInFlight;
-pub(crate) use lists::{ListId, Lists};
-pub(crate) use login_questions::LoginQuestions;
-use notices::Notices;
+pub(crate) use open_lists::{ListId, Lists};
+pub(crate) use open_questions::LoginQuestions;
+pub(crate) use parcel_in_flight::ParcelInFlight;
+use pending_notices::Notices;
 
 /// The registered processes and their state.
 pub(crate) struct ProcessRegistry<M> {

@@ -14,7 +14,7 @@ use replication::{Append, AppendError, Applied, Command, CommandResult, EventRec
 use router::{Counts, Event};
 
 use crate::limits::{LOGGED_BYTES_MAX, LOGGED_CHANGES_MAX};
-use crate::pending_calls::Outcome;
+use crate::outcome::Outcome;
 
 /// Call whose commands are being appended to the log, possibly in several parts. Completed when the
 /// last part is dropped.

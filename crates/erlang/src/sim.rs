@@ -23,12 +23,13 @@ use replication::Append;
 use router::{Mailboxes, Parcel, Router, WorkerId};
 use server::{Observer, Presence};
 
+use crate::config::Config;
 use crate::connections::ConnectionId;
 use crate::cookie::Cookie;
 use crate::handshake::LocalNode;
 use crate::limits::DEADLINE_CHECK_INTERVAL;
 use crate::metrics::Metric;
-use crate::node::{Config, Effect, Node};
+use crate::node::{Effect, Node};
 use crate::node_name::NodeName;
 use crate::refusal::Refusal;
 use crate::registry::LoginQuestions;

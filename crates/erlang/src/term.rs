@@ -7,6 +7,7 @@
 
 pub(crate) mod tag;
 mod error;
+mod limits;
 mod reader;
 mod measure;
 mod atom;
@@ -19,15 +20,6 @@ pub mod write;
 pub use atom::Atom;
 pub use big::Big;
 pub use error::TermError;
+pub use limits::{ATOM_CHARACTERS_MAX, BIG_BYTES_MAX, DEPTH_MAX};
 pub use names::{Fun, Pid, Port, Reference};
 pub use view::{Elements, List, Raw, Term};
-
-/// Deepest nesting of tuples, lists and maps. Real data stays below a dozen levels; a proper list
-/// of any length counts as one level.
-pub const DEPTH_MAX: usize = 100;
-
-/// Bytes of the largest integer, 2^32768. Conversion to digits takes quadratic time.
-pub const BIG_BYTES_MAX: usize = 4096;
-
-/// Longest atom in characters, as in every Erlang system.
-pub const ATOM_CHARACTERS_MAX: usize = 255;

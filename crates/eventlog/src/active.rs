@@ -65,6 +65,10 @@ impl<F: DiskFile> Active<F> {
 
     /// Returns a synced mark, unless the last one says the same.
     pub(crate) fn take_mark(&mut self) -> Option<Vec<u8>> {
+        debug_assert!(
+            self.marked <= self.synced && self.synced <= self.end,
+            "a mark tells of records that are synced"
+        );
         if self.marked == self.synced {
             return None;
         }
@@ -88,6 +92,7 @@ impl<F: DiskFile> Active<F> {
             end = record::reaches(record).unwrap_or(end);
             written += size;
         }
+        debug_assert!(end >= self.end, "positions in a segment ascend");
         self.file.write(self.offset, &records[..written])?;
         self.offset += written as u64;
         self.end = end;

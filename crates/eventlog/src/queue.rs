@@ -119,6 +119,7 @@ impl Queue {
             .zip(posted.events)
             .zip(posted.keeps)
         {
+            debug_assert!(position > batch.last, "positions in the log ascend");
             let has_room = || batch.bytes.len() + record::event_bytes(event) <= WAITING_BYTES_MAX;
             match keep {
                 Keep::Skip => {}
@@ -203,6 +204,7 @@ impl Taken {
     /// Appends a mark of what was lost.
     fn push_lost(&mut self, lost: &mut Option<u64>) {
         if let Some(position) = lost.take() {
+            debug_assert!(position > self.last, "positions in the log ascend");
             record::push_lost(&mut self.bytes, position);
             self.last = position;
         }

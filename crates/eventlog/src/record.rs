@@ -7,10 +7,10 @@
 use std::str::from_utf8;
 
 use crc32fast::Hasher;
-use graph::Id;
+use graph::{ID_BYTES_MAX, Id};
 use history::{Entry, Reach};
 use memchr::memmem;
-use router::{Audience, Event, Note, RestoredEvent};
+use router::{Audience, EVENT_TYPE_BYTES_MAX, Event, Note, RestoredEvent};
 
 /// Bytes of checksum and length.
 const FRAME_BYTES: usize = 8;
@@ -26,6 +26,10 @@ const SYNCED_MAGIC: [u8; 8] = *b"\x00SYNCED\xff";
 
 /// Bytes of a synced mark.
 pub(crate) const SYNCED_BYTES: usize = MARK_BYTES + SYNCED_MAGIC.len();
+
+// The lengths of ids and types are stored in one byte.
+const _: () = assert!(ID_BYTES_MAX <= u8::MAX as usize);
+const _: () = assert!(EVENT_TYPE_BYTES_MAX <= u8::MAX as usize);
 
 const EVENT: u8 = 0;
 const LOST: u8 = 1;
@@ -78,7 +82,12 @@ pub(crate) fn push_event(
         }
         Id::Text(text) => (text.len() as u8, text.as_bytes()),
     };
+    debug_assert!(
+        !matches!(&event.subject, Id::Text(text) if text.is_empty()),
+        "a length of zero marks an integer"
+    );
     let reach = u8::from(reach == Reach::Subject) << 7;
+    let start = out.len();
     push_head(out, event_bytes(event), EVENT, position);
     out.extend_from_slice(&seconds.to_le_bytes());
     out.extend_from_slice(&[
@@ -89,6 +98,11 @@ pub(crate) fn push_event(
     out.extend_from_slice(id);
     out.extend_from_slice(event_type.as_bytes());
     out.extend_from_slice(event.payload.bytes());
+    debug_assert_eq!(
+        out.len() - start,
+        event_bytes(event),
+        "a record has the size it tells"
+    );
 }
 
 /// Returns the size of a note's record, in bytes.
@@ -126,8 +140,9 @@ pub(crate) fn push_synced(out: &mut Vec<u8>, position: u64) {
 }
 
 fn push_head(out: &mut Vec<u8>, bytes: usize, kind: u8, position: u64) {
+    let length = u32::try_from(bytes - FRAME_BYTES).expect("a record is smaller than a segment");
     out.extend_from_slice(&[0; 4]);
-    out.extend_from_slice(&((bytes - FRAME_BYTES) as u32).to_le_bytes());
+    out.extend_from_slice(&length.to_le_bytes());
     out.push(kind);
     out.extend_from_slice(&position.to_le_bytes());
 }

@@ -119,7 +119,7 @@ pub(crate) fn check_format(bytes: &[u8], magic: &[u8; 8]) -> Result<(), HeaderEr
 
 /// Appends a text of at most 255 bytes, after its length.
 pub(crate) fn push_text(out: &mut Vec<u8>, text: &str) {
-    out.push(text.len() as u8);
+    out.push(u8::try_from(text.len()).expect("the callers bound the length"));
     out.extend_from_slice(text.as_bytes());
 }
 

@@ -50,10 +50,15 @@ impl Additions {
         if group.len() == GROUP_ADDITIONS_MAX {
             group.pop_front();
         }
+        let position = self.head.load(Ordering::Acquire);
+        debug_assert!(
+            group.back().is_none_or(|last| last.position <= position),
+            "the positions of a group ascend"
+        );
         group.push_back(Addition {
             subscriber,
             subject,
-            position: self.head.load(Ordering::Acquire),
+            position,
         });
     }
 

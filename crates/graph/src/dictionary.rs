@@ -141,10 +141,12 @@ fn shard_of(id: &Id) -> usize {
 }
 
 fn key_at(shard: usize, place: u32) -> Key {
+    debug_assert!(place < PLACES_MAX, "a place has a key");
     Key::from_number(INTERNED_FROM + place * SHARDS as u32 + shard as u32)
 }
 
 fn place_of(key: Key) -> (usize, u32) {
+    debug_assert!(key.number() >= INTERNED_FROM, "an integer id has no place");
     let number = key.number() - INTERNED_FROM;
     (number as usize % SHARDS, number / SHARDS as u32)
 }

@@ -66,8 +66,20 @@ impl Entry<'_> {
         seconds: u32,
         out: &mut Vec<u8>,
     ) {
+        debug_assert!(
+            self.position - base <= DISTANCE_MAX,
+            "a segment ends before its distances do"
+        );
+        debug_assert!(
+            self.tag <= Self::TAG_MAX,
+            "the tag leaves a bit for the reach"
+        );
         let distance = (self.position - base).to_le_bytes();
         let payload_bytes = (self.payload.len() as u32).to_le_bytes();
+        assert!(
+            self.record_bytes().is_some(),
+            "lengths fit into their bytes"
+        );
         let reach = u8::from(self.reach == Reach::Subject) << 7;
         out.extend_from_slice(&distance[..DISTANCE_BYTES]);
         out.extend_from_slice(&Place::to_bytes(previous));

@@ -176,6 +176,10 @@ impl Segments {
         self.front += record_bytes;
         self.used -= record_bytes;
         let first = self.segments.front();
+        debug_assert!(
+            first.is_some_and(|first| self.front <= first.bytes.len()),
+            "a record lies within its segment"
+        );
         if first.is_some_and(|first| self.front == first.bytes.len())
             && let Some(Segment { bytes, .. }) = self.segments.pop_front()
         {

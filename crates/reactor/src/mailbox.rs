@@ -102,7 +102,8 @@ impl<T> Mailbox<T> {
 
     /// Releases the weight of items that the worker is done with.
     pub fn release(&self, weight: usize) {
-        self.outstanding.fetch_sub(weight, Ordering::Relaxed);
+        let outstanding = self.outstanding.fetch_sub(weight, Ordering::Relaxed);
+        debug_assert!(outstanding >= weight, "weight is released once");
     }
 
     /// Takes all items, in order. The queue's memory goes with them, so an idle mailbox owns none.

@@ -125,6 +125,7 @@ impl<T> Slab<T> {
         if self.vacant == NONE {
             self.grow();
         }
+        debug_assert!(self.len < self.slots() as usize, "a slot is vacant");
         let index = self.vacant;
         let slot = self.slot_mut(index);
         match mem::replace(&mut slot.entry, Entry::Taken(record)) {
@@ -141,6 +142,7 @@ impl<T> Slab<T> {
     /// Removes a record, unless the name is stale. The name is stale from now on.
     pub fn remove(&mut self, key: SlotKey) -> Option<T> {
         self.get(key)?;
+        debug_assert_ne!(self.vacant, key.index, "a taken slot is not vacant");
         let vacant = mem::replace(&mut self.vacant, key.index);
         self.len -= 1;
         let slot = self.slot_mut(key.index);

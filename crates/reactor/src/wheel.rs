@@ -59,6 +59,7 @@ impl<T> Wheel<T> {
     /// Removes the deadlines that have passed at `now`, and appends their items to `due`.
     pub fn expire(&mut self, now: Tick, due: &mut Vec<T>) {
         let current = now.0 / BUCKET_MILLIS;
+        debug_assert!(current + 1 >= self.next, "time does not go back");
         // After a long sleep one round visits every bucket.
         let first = self.next.max((current + 1).saturating_sub(BUCKETS));
         for bucket in first..=current {

@@ -190,7 +190,7 @@ impl Report {
         let mut out = vec![REPORT];
         out.extend_from_slice(&self.incarnation.number().to_le_bytes());
         out.push(self.state.number());
-        out.push(numbers.len() as u8);
+        out.push(u8::try_from(numbers.len()).expect("there are few counters"));
         for number in numbers {
             out.extend_from_slice(&number.to_le_bytes());
         }

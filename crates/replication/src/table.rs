@@ -96,7 +96,14 @@ impl Table {
         entry: &Entry,
     ) -> Result<Vec<Incarnation>, Skip> {
         match self.members.get_mut(&entry.incarnation) {
-            Some(member) => member.last = entry.number,
+            Some(member) => {
+                debug_assert_eq!(
+                    entry.number,
+                    member.last + 1,
+                    "the entries of an incarnation count in turn"
+                );
+                member.last = entry.number;
+            }
             None => self.begin(sequence, entry)?,
         }
         let mut ended = Vec::new();
@@ -104,6 +111,7 @@ impl Table {
             if let Command::NodeGone { incarnation } = *command
                 && self.members.remove(&incarnation).is_some()
             {
+                debug_assert!(self.last_gone <= sequence, "sequences ascend");
                 self.last_gone = sequence;
                 ended.push(incarnation);
             }

@@ -194,6 +194,10 @@ impl<T> Writer<T> {
         self.resent += u64::from(group.sent.is_some());
         (group.sent, group.stored) = (Some(now), None);
         self.sent += 1;
+        debug_assert!(
+            self.sent <= IN_FLIGHT_MAX,
+            "the window bounds what is in flight"
+        );
         Some(Outgoing {
             incarnation,
             number,
@@ -251,6 +255,10 @@ impl<T> Writer<T> {
     }
 
     fn go_back(&mut self, to: usize) {
+        debug_assert!(
+            self.sent <= self.queue.len(),
+            "what was sent is in the queue"
+        );
         self.sent = self.sent.min(to);
     }
 

@@ -134,7 +134,8 @@ impl Directory {
         let mut shard = shard.write();
         let (is_offline, deferred_events) = shard.remove(hash, key, session, &self.hasher);
         if is_offline {
-            self.online.fetch_sub(1, Ordering::SeqCst);
+            let online = self.online.fetch_sub(1, Ordering::SeqCst);
+            debug_assert!(online > 0, "an id that goes offline was counted");
         }
         Removed {
             is_kept: is_offline && self.keeps_moves && shard.note_move(key, false),

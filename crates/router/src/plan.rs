@@ -36,6 +36,10 @@ impl Recipients {
 
     /// Makes the recipients of one worker from `sessions`, which are in ascending order.
     pub(crate) fn of(sessions: &[SessionRef]) -> Self {
+        debug_assert!(
+            sessions.is_sorted_by(|a, b| a < b),
+            "each session is a recipient once, in order"
+        );
         match *sessions {
             [one] => Self::One([one.key()]),
             _ => Self::Many(sessions.iter().map(|session| session.key()).collect()),
@@ -192,7 +196,11 @@ impl Batch {
         if self.sessions.len() > start {
             order_from(start, &mut self.sessions);
         }
-        let number = self.events.len() as u32;
+        debug_assert!(
+            start <= self.sessions.len(),
+            "a plan is a part of the sessions"
+        );
+        let number = u32::try_from(self.events.len()).expect("a batch fits into memory");
         let counts = self.deferred_counts.drain();
         self.deferred
             .extend(counts.map(|(worker, count)| (number, worker, count)));

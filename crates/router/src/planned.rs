@@ -260,6 +260,7 @@ impl<'a, M: Mailboxes> Planned<'a, M> {
         }
         let mut sequencer = router.sequencer.lock();
         let recorder = router.recorder.as_ref().map(Recorder::lock);
+        debug_assert!(first > *sequencer, "positions of the log ascend");
         *sequencer = first + count - 1;
         for (worker, parcel) in parcels {
             router.post_parcel(worker, parcel);
@@ -297,6 +298,10 @@ impl<M: Mailboxes> Router<M> {
         recorder: Option<Writer<'_>>,
         tally: &Arc<Tally>,
     ) {
+        debug_assert!(
+            self.head.load(Ordering::Relaxed) <= *sequencer,
+            "the head only grows"
+        );
         // After the mailboxes: a worker that reads the head and then takes its mail has all of it.
         self.head.store(*sequencer, Ordering::Release);
         drop(sequencer);

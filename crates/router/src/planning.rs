@@ -40,7 +40,8 @@ impl Atomic for AtomicU64 {
     }
 
     fn decrement(&self) {
-        self.fetch_sub(1, Ordering::SeqCst);
+        let publishers = self.fetch_sub(1, Ordering::SeqCst);
+        debug_assert!(publishers > 0, "a publisher leaves once");
     }
 
     fn replace(&self, current: u64, new: u64) -> u64 {

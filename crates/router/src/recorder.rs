@@ -161,6 +161,7 @@ impl Writer<'_> {
         tally: &Arc<Tally>,
     ) {
         let events = posted.events;
+        debug_assert_eq!(events.len(), keeps.len(), "each event is kept or not");
         for ((position, event), &keep) in (posted.first..).zip(events).zip(keeps) {
             let (key, reach) = match keep {
                 Keep::Store(key, reach) => (key, reach),

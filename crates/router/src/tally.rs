@@ -80,7 +80,9 @@ impl Tally {
     /// Settles one parcel. The last one wakes the publisher.
     pub fn settle(&self) {
         // `Release` makes this worker's counts visible to the thread that reads zero.
-        if self.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
+        let pending = self.pending.fetch_sub(1, Ordering::AcqRel);
+        debug_assert!(pending > 0, "a parcel is settled once");
+        if pending == 1 {
             self.wake();
         }
     }
@@ -102,7 +104,9 @@ impl Tally {
         if unstored != 0 {
             self.unstored.fetch_add(unstored, Ordering::Relaxed);
         }
-        if self.storing.fetch_sub(1, Ordering::AcqRel) == 1 {
+        let storing = self.storing.fetch_sub(1, Ordering::AcqRel);
+        debug_assert!(storing > 0, "a batch is settled once");
+        if storing == 1 {
             self.wake();
         }
     }

@@ -20,8 +20,6 @@ pub mod prohibitions;
 pub mod contents;
 /// Width of lines.
 pub mod columns;
-/// Length of files.
-pub mod length;
 /// Pages in Markdown: width of lines, length of sentences.
 pub mod prose;
 /// Stairs: modules that use each other in a circle.

@@ -9,8 +9,7 @@ use tidy::dependencies::Metadata;
 use tidy::files::{self, TextFile};
 use tidy::fuzzing::{self, Fuzzing};
 use tidy::{
-    Finding, columns, contents, dependencies, length, line_numbers, notes, prohibitions, prose,
-    stairs,
+    Finding, columns, contents, dependencies, line_numbers, notes, prohibitions, prose, stairs,
 };
 
 #[track_caller]
@@ -79,23 +78,11 @@ fn a_crate_whose_examples_are_not_run_has_none() {
     }
 }
 
-/// Crates whose circles are still to be cut.
-const NOT_YET_CHECKED: &[&str] = &[
-    "crates/control",
-    "crates/encke",
-    "crates/erlang",
-    "crates/machine",
-    "crates/server",
-    "lab/bench",
-];
-
 #[test]
 fn no_more_than_three_files_use_each_other_in_a_circle() {
     let sources = sources();
-    let checked = crates()
-        .into_iter()
-        .filter(|it| !NOT_YET_CHECKED.contains(&it.as_str()));
-    assert_none(checked.flat_map(|directory| stairs::check(&directory, &sources)));
+    let crates = crates().into_iter();
+    assert_none(crates.flat_map(|directory| stairs::check(&directory, &sources)));
 }
 
 #[test]
@@ -170,11 +157,6 @@ fn no_line_is_wider_than_100_columns() {
 #[test]
 fn no_comment_names_a_line_number() {
     assert_none(sources().iter().flat_map(line_numbers::check));
-}
-
-#[test]
-fn no_file_is_too_long() {
-    assert_none(sources().iter().filter_map(length::check));
 }
 
 #[test]

@@ -1,23 +1,14 @@
 //! Delivery of events to logged-in processes.
 
-use ::router::{Counts, Mailboxes, Parcel};
+use ::router::{Mailboxes, Parcel};
 use reactor::SlotKey;
 use server::SessionReport;
 
 use super::observed::{SessionEnd, TRANSPORT};
+use super::parcel_in_flight::ParcelInFlight;
 use super::{ProcessRegistry, notices};
 use crate::connections::{ConnectionId, Connections, DeliveryOutcome};
 use crate::payload;
-
-/// A parcel whose messages are written or queued. Its publisher waits for the counts.
-#[derive(Debug)]
-pub(crate) struct ParcelInFlight {
-    pub(crate) parcel: Parcel,
-    /// Number of messages written to each connection.
-    written: Vec<(ConnectionId, u64)>,
-    queued: u64,
-    shed: u64,
-}
 
 impl<M: Mailboxes> ProcessRegistry<M> {
     /// Writes a parcel's events to those recipients that are still logged in.
@@ -130,24 +121,5 @@ impl<M: Mailboxes> ProcessRegistry<M> {
             }
         }
         (end < self.sessions.slots()).then_some(end)
-    }
-}
-
-impl ParcelInFlight {
-    /// Returns the outcome of the parcel, after the driver has tried all sockets.
-    pub(crate) fn counts(&self, connections: &Connections) -> Counts {
-        let mut counts = Counts {
-            queued: self.queued,
-            shed: self.shed,
-            ..Counts::default()
-        };
-        for &(connection, count) in &self.written {
-            match connections.get(connection) {
-                Some(connection) if connection.send_buffer.is_empty() => counts.written += count,
-                Some(_) => counts.queued += count,
-                None => counts.shed += count,
-            }
-        }
-        counts
     }
 }

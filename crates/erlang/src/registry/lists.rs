@@ -7,122 +7,18 @@ use std::collections::VecDeque;
 
 use ::router::Mailboxes;
 use graph::Change;
-use reactor::Tick;
 
+use super::open_lists::{ListId, OpenList, Part};
 use super::subsmanager::read;
-use super::{ErrorText, ProcessRegistry, RegisteredProcess, answer, answer_error};
+use super::{ProcessRegistry, RegisteredProcess, answer, answer_error};
 use crate::connections::{ConnectionId, Connections};
 use crate::control::Control;
-use crate::id_terms::IdTerm;
 use crate::large_list::{LargeList, ListMessage, ListReader, ListVerb};
 use crate::limits::{LIST_PART_CHANGES, LIST_STALL_TIME, LISTS_MAX, LISTS_PER_NODE_MAX};
-use crate::pending_calls::Outcome;
+use crate::outcome::Outcome;
 use crate::refusal::Refusal;
 use crate::replicated;
 use crate::term::Raw;
-
-/// The number of a list. Numbers are never reused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ListId(u64);
-
-/// The lists in progress.
-#[derive(Debug, Default)]
-pub(crate) struct Lists {
-    open: Vec<OpenList>,
-    last: u64,
-}
-
-/// A list in progress.
-#[derive(Debug)]
-struct OpenList {
-    id: ListId,
-    connection: ConnectionId,
-    message: ListMessage,
-    /// The caller, a term `{Pid, Tag}`; `None` for a cast.
-    from: Option<Box<[u8]>>,
-    verb: ListVerb,
-    reader: ListReader,
-    /// Parts that were read but not submitted. The last one may grow.
-    parts: VecDeque<Part>,
-    /// Number of subscriptions read.
-    read: usize,
-    /// Number of changes in the part that the graph is applying.
-    in_flight: Option<usize>,
-    /// Number of changes made.
-    done: usize,
-    /// The reason why the rest of the list is not read.
-    failure: Option<ErrorText>,
-    last_arrived: Tick,
-}
-
-/// Changes that are submitted to the graph together.
-#[derive(Debug, Default)]
-struct Part {
-    changes: Vec<Change>,
-    id_terms: Vec<IdTerm>,
-}
-
-impl Lists {
-    /// Whether a list of this connection holds as much as is allowed.
-    pub(crate) fn is_waiting(&self, connection: ConnectionId) -> bool {
-        self.open
-            .iter()
-            .any(|list| list.connection == connection && list.is_waiting())
-    }
-
-    /// Drops the lists of a connection that has ended. Submitted parts are still applied.
-    pub(crate) fn forget(&mut self, connection: ConnectionId) {
-        self.open.retain(|list| list.connection != connection);
-    }
-
-    #[cfg(test)]
-    pub(crate) fn held_changes(&self) -> usize {
-        let parts = self.open.iter().flat_map(|list| &list.parts);
-        parts.map(|part| part.changes.len()).sum()
-    }
-
-    /// Finds the list that a message belongs to. A list that was read to its end is skipped, as the
-    /// next message of its sender may have the same number.
-    fn find(&self, connection: ConnectionId, message: ListMessage) -> Option<usize> {
-        self.open.iter().position(|list| {
-            list.connection == connection && list.message == message && list.is_read_on()
-        })
-    }
-}
-
-impl OpenList {
-    fn is_waiting(&self) -> bool {
-        let is_full = |part: &Part| part.changes.len() >= LIST_PART_CHANGES;
-        self.in_flight.is_some() && self.parts.front().is_some_and(is_full)
-    }
-
-    /// Whether more of the message is expected.
-    const fn is_read_on(&self) -> bool {
-        self.failure.is_none() && !self.reader.has_ended()
-    }
-
-    fn fail(&mut self, why: ErrorText) {
-        if self.failure.is_none() {
-            self.failure = Some(why);
-            self.parts.clear();
-        }
-    }
-
-    /// Whether the next part must be submitted to the graph.
-    fn is_part_due(&self) -> bool {
-        let is_due = |part: &Part| {
-            !part.changes.is_empty()
-                && (part.changes.len() >= LIST_PART_CHANGES || self.reader.has_ended())
-        };
-        self.in_flight.is_none() && self.parts.front().is_some_and(is_due)
-    }
-
-    /// Whether only the answer remains to be sent.
-    fn is_over(&self) -> bool {
-        let is_read = self.reader.has_ended() && self.parts.is_empty();
-        self.in_flight.is_none() && (is_read || self.failure.is_some())
-    }
-}
 
 impl<M: Mailboxes> ProcessRegistry<M> {
     /// Handles the beginning of a list.

@@ -3,13 +3,9 @@
 //! A question is a `gen_server` call, `{'$gen_call', {Router, Tag}, {login, Ids, Client}}`, and its
 //! answer is `{Tag, Answer}`: `ok` accepts the client, and every other term refuses it.
 
-use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
-use std::sync::Arc;
-use std::time::Duration;
 
 use ::router::Mailboxes;
-use reactor::Tick;
 use server::{LoginQuestion, LoginVerdict};
 
 use super::{ProcessRegistry, RegisteredProcess};
@@ -17,68 +13,12 @@ use crate::connections::{ConnectionId, Connections};
 use crate::control;
 use crate::handshake::LocalNode;
 use crate::id_terms::IdTerms;
-use crate::login_check::{LoginCheck, OpenQuestion, QuestionQueue};
 use crate::metrics::Metric;
 use crate::refusal::Refusal;
 use crate::term::{Atom, Raw, Term, write};
 
 /// First word of a question's tag. References of monitors never have it.
 const TAG_WORD: u32 = 0x3_ffff;
-
-/// Questions that wait for the process.
-pub(crate) struct LoginQuestions {
-    check: LoginCheck,
-    queue: Arc<QuestionQueue>,
-    last: u64,
-    open: HashMap<u64, OpenQuestion>,
-    /// Send time and number of each question, oldest first.
-    by_age: VecDeque<(Tick, u64)>,
-}
-
-impl LoginQuestions {
-    pub(crate) fn new(check: LoginCheck, queue: Arc<QuestionQueue>) -> Self {
-        Self {
-            check,
-            queue,
-            last: 0,
-            open: HashMap::new(),
-            by_age: VecDeque::new(),
-        }
-    }
-
-    /// Whether there are questions to ask.
-    pub(crate) fn has_work(&self) -> bool {
-        !self.queue.is_empty()
-    }
-
-    /// Returns the time until the oldest question times out.
-    pub(crate) fn due_in(&self, now: Tick) -> Option<Duration> {
-        let (asked, _) = self.by_age.front()?;
-        Some(self.check.timeout.saturating_sub(now.since(*asked)))
-    }
-
-    /// Gives up the questions that have timed out.
-    fn expire(&mut self, now: Tick, unanswered: &mut u64) {
-        while let Some(&(asked, number)) = self.by_age.front()
-            && (now.since(asked) >= self.check.timeout || !self.open.contains_key(&number))
-        {
-            self.by_age.pop_front();
-            if let Some(open) = self.open.remove(&number) {
-                *unanswered += 1;
-                open.give_up();
-            }
-        }
-    }
-
-    /// Gives up all questions.
-    fn give_up(&mut self) -> u64 {
-        self.by_age.clear();
-        let open = std::mem::take(&mut self.open);
-        let count = open.len() as u64;
-        open.into_values().for_each(OpenQuestion::give_up);
-        count
-    }
-}
 
 /// Writes `{login, Ids, #{transport => .., address => .., subject => ..}}`.
 fn request(out: &mut Vec<u8>, id_terms: &IdTerms, question: &LoginQuestion) {

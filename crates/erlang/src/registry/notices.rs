@@ -5,7 +5,7 @@
 //! coalesced: lost events are counted, and a snapshot replaces unsent changes. So waiting notices
 //! take a bounded number of bytes for each session.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use ::router::Mailboxes;
@@ -14,36 +14,14 @@ use reactor::SlotKey;
 use server::{ProcessEdge, SnapshotPlace};
 
 use super::ProcessRegistry;
-use crate::connections::{ConnectionId, Connections, DeliveryOutcome};
+use super::pending_notices::{Snapshot, is_open};
+use crate::connections::{Connections, DeliveryOutcome};
 use crate::id_terms::IdTerms;
 use crate::limits::{NOTICES_PER_TURN, SESSIONS_REAPED_PER_TURN, SNAPSHOT_KEYS_PER_TURN};
 use crate::term::write;
 
 /// Value for an unknown number of lost events.
 pub(crate) const LOST_UNKNOWN: u32 = u32::MAX;
-
-/// Sessions with waiting notices.
-#[derive(Debug, Default)]
-pub(crate) struct Notices {
-    /// Sessions to serve, each once.
-    ready: VecDeque<SlotKey>,
-    /// Sessions whose connection has no room.
-    waiting: HashMap<ConnectionId, Vec<SlotKey>>,
-    /// Snapshots in progress or due.
-    snapshots: HashMap<SlotKey, Snapshot>,
-    /// The next slot of a round, in which every session that asked for presence gets a new
-    /// snapshot.
-    round: Option<u32>,
-    /// Whether another round must follow.
-    has_next_round: bool,
-}
-
-/// A presence snapshot that is not sent completely.
-#[derive(Debug, Clone, Copy)]
-struct Snapshot {
-    place: SnapshotPlace,
-    is_first: bool,
-}
 
 /// Writes `{router_gap, Lost}`, where `Lost` is a number of events or `unknown`.
 pub(super) fn gap(lost: u32) -> Rc<[u8]> {
@@ -85,31 +63,6 @@ fn snapshot(id_terms: &IdTerms, ids: &[Id], is_first: bool, has_more: bool) -> R
     };
     write::atom(&mut out, part);
     out.into()
-}
-
-impl Notices {
-    /// Drops the notices of a session that has ended.
-    pub(super) fn forget(&mut self, slot: SlotKey) {
-        // Its entry in `ready` is skipped later.
-        self.snapshots.remove(&slot);
-    }
-
-    /// Whether there is work to do at once.
-    pub(crate) fn has_work(&self, connections: &Connections) -> bool {
-        let may_go_on = |&connection: &ConnectionId| is_open(connections, connection);
-        !self.ready.is_empty() || self.round.is_some() || self.waiting.keys().any(may_go_on)
-    }
-
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        let waiting: usize = self.waiting.values().map(Vec::len).sum();
-        self.ready.len() + waiting + self.snapshots.len()
-    }
-}
-
-/// Whether sessions of a connection can be served: it has room, or is closed.
-fn is_open(connections: &Connections, connection: ConnectionId) -> bool {
-    connections.get(connection).is_none() || connections.has_room(connection)
 }
 
 impl<M: Mailboxes> ProcessRegistry<M> {

@@ -4,7 +4,7 @@
 use ::router::Mailboxes;
 use graph::{Change, Id};
 
-use super::lists::ListId;
+use super::open_lists::ListId;
 use super::{ErrorText, ProcessRegistry, RegisteredProcess, answer, answer_error};
 use crate::connections::{ConnectionId, Connections};
 use crate::id_terms::IdTerm;

@@ -15,10 +15,11 @@ use super::peer::{
     Peer, atom, binary, hear_packet, integer, list, message, nil, pid, reference, short, tuple,
 };
 use super::{COOKIE, CREATION, EVENT_BYTES_MAX, NAME};
+use crate::config::Config;
 use crate::cookie::Cookie;
 use crate::driver::turn::Driver;
 use crate::handshake::LocalNode;
-use crate::node::{Config, Node};
+use crate::node::Node;
 
 /// Where a challenge is in its message: behind the kind and the flags.
 const CHALLENGE_AT: std::ops::Range<usize> = 9..13;

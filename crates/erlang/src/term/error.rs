@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use super::{ATOM_CHARACTERS_MAX, BIG_BYTES_MAX, DEPTH_MAX};
+use super::limits::{ATOM_CHARACTERS_MAX, BIG_BYTES_MAX, DEPTH_MAX};
 
 /// The reason why bytes are not accepted as a term.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

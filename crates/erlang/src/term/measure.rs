@@ -3,9 +3,10 @@
 //! Does not recurse and allocates nothing.
 
 use super::error::TermError;
+use super::limits::{BIG_BYTES_MAX, DEPTH_MAX};
 use super::names::{Fun, Pid, Port, Reference};
 use super::reader::Reader;
-use super::{BIG_BYTES_MAX, DEPTH_MAX, tag};
+use super::tag;
 
 /// A tuple, list, map or function whose parts are being validated.
 #[derive(Clone, Copy, Default)]

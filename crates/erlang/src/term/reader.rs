@@ -2,7 +2,8 @@
 
 use super::atom::Atom;
 use super::error::TermError;
-use super::{ATOM_CHARACTERS_MAX, tag};
+use super::limits::ATOM_CHARACTERS_MAX;
+use super::tag;
 
 /// Reader of bytes, which holds those left to read.
 #[derive(Debug, Clone, Copy)]

@@ -49,6 +49,7 @@ impl PageFill {
             // Keys are mostly dense.
             self.lists.reserve_exact(PAGE_KEYS as usize);
         }
+        debug_assert!(self.present < bit(key), "keys of a page ascend");
         self.present |= bit(key);
         self.lists.push(list);
     }
@@ -77,6 +78,11 @@ impl Page {
 
     /// Inserts all lists of a direction, which must have none yet.
     pub(super) fn fill(&mut self, direction: Direction, fill: PageFill) {
+        debug_assert_eq!(
+            fill.present.count_ones() as usize,
+            fill.lists.len(),
+            "a list for each key that is present"
+        );
         *self.lists(direction) = Lists {
             present: fill.present,
             packed: fill.lists.into_boxed_slice(),
@@ -137,6 +143,7 @@ impl Lists {
         }
         exact::insert(&mut self.packed, rank, List::of(other));
         self.present |= bit(key);
+        debug_assert_eq!(self.packed.len(), self.present.count_ones() as usize);
         true
     }
 
@@ -149,6 +156,7 @@ impl Lists {
         if self.packed[rank].len() == 0 {
             exact::remove(&mut self.packed, rank);
             self.present &= !bit(key);
+            debug_assert_eq!(self.packed.len(), self.present.count_ones() as usize);
         }
         removed
     }

@@ -128,7 +128,8 @@ impl Chunk {
     }
 
     fn set_end(&mut self, nth: usize, end: usize) {
-        self.0[nth * END..][..END].copy_from_slice(&(end as u16).to_le_bytes());
+        let end = u16::try_from(end).expect("a chunk of the longest ids has fewer bytes");
+        self.0[nth * END..][..END].copy_from_slice(&end.to_le_bytes());
     }
 
     fn start(&self, nth: usize) -> usize {
@@ -153,6 +154,10 @@ impl Chunk {
     }
 
     fn set_head(&mut self, nth: usize, kind: Kind, number: u32) {
+        debug_assert!(
+            number <= References::MAX,
+            "the number leaves two bits for the kind"
+        );
         let head = (kind as u32) << 30 | number;
         let at = self.start(nth);
         self.0[at..at + HEAD].copy_from_slice(&head.to_le_bytes());

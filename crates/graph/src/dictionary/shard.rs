@@ -97,6 +97,7 @@ impl Shard {
     fn take_place(&mut self, id: &Id) -> Result<u32, GraphError> {
         let fresh = self.places.len() as u32;
         if self.resting > RESTING_MIN || (fresh >= self.places_max && self.resting > 0) {
+            debug_assert!(self.resting > 0, "a place rests");
             let place = self.longest_resting;
             self.longest_resting = self.places.reuse(place, id, References::ONE);
             self.resting -= 1;

@@ -72,6 +72,10 @@ impl Packer {
 
     /// Appends a pair, which must be above the last and not below the key.
     pub(super) fn push(&mut self, pair: Pair) {
+        debug_assert!(
+            self.bytes.is_empty() || owner(pair) >= self.owner,
+            "owners in a block ascend"
+        );
         let (owner, other) = (owner(pair), u64::from(other(pair)));
         if self.bytes.is_empty() {
             push_varint(&mut self.bytes, u64::from(owner - self.owner));

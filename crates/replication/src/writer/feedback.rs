@@ -22,6 +22,10 @@ impl<T> Writer<T> {
     /// When the entry counts under the incarnation of this writer but was not sent by it. The node
     /// must stop.
     pub fn read_back(&mut self, read: &Read) -> Result<Vec<Finished<T>>, NotOurs> {
+        debug_assert!(
+            read.sequence > self.read,
+            "entries are read in the order of the log"
+        );
         self.read = read.sequence;
         let mut finished = Vec::new();
         if self.incarnation() == Some(read.head.incarnation) {
@@ -64,6 +68,10 @@ impl<T> Writer<T> {
         self.first_number += 1;
         self.sent = self.sent.saturating_sub(1);
         self.waiting_bytes -= group.charge;
+        debug_assert!(
+            !self.queue.is_empty() || self.waiting_bytes == 0,
+            "an empty queue has no bytes"
+        );
         self.probe = self.probe.filter(|&last| last >= self.first_number);
         Ok(group.finish(sequence).collect())
     }

@@ -49,6 +49,10 @@ impl SessionSets {
     pub(super) fn insert(&mut self, set: SessionSet) -> u32 {
         match self.vacant.pop() {
             Some(index) => {
+                debug_assert!(
+                    self.sets[index as usize].len() == 0,
+                    "a vacant set is empty"
+                );
                 self.sets[index as usize] = set;
                 index
             }
@@ -61,6 +65,10 @@ impl SessionSets {
 
     /// Removes a set.
     pub(super) fn remove(&mut self, index: usize) {
+        debug_assert!(
+            self.sets[index].len() <= 1,
+            "only a set of one session or none is given up"
+        );
         self.sets[index] = SessionSet::default();
         self.vacant.push(index as u32);
         if self.vacant.len() == self.sets.len() {

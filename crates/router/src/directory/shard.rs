@@ -76,6 +76,11 @@ impl Block {
         1 << (key.number() & 63)
     }
 
+    /// Returns whether there is a place for each online key.
+    const fn agrees(&self) -> bool {
+        self.places.len() == self.online.count_ones() as usize
+    }
+
     /// Returns the index in `places` of the key with this bit.
     pub(super) const fn rank(&self, bit: u64) -> usize {
         (self.online & (bit - 1)).count_ones() as usize
@@ -119,6 +124,7 @@ impl Shard {
             }
             block.places.insert(rank, Place(session));
             block.online |= bit;
+            debug_assert!(block.agrees(), "each online key has a place");
             return true;
         }
         match block.places[rank].find() {
@@ -172,6 +178,7 @@ impl Shard {
         }
         block.places.remove(rank);
         block.online &= !bit;
+        debug_assert!(block.agrees(), "each online key has a place");
         if block.online == 0 {
             entry.remove();
             if is_sparse(self.blocks.len(), self.blocks.capacity()) {

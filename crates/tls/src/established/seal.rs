@@ -111,6 +111,14 @@ impl Established {
         out: &mut Vec<u8>,
         append: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), Failed> {
+        debug_assert!(
+            content_type == ALERT || !self.said.is(Said::CLOSED),
+            "nothing but an alert follows `close_notify`"
+        );
+        debug_assert!(
+            bytes <= PLAINTEXT_BYTES_MAX,
+            "a record has room for its content"
+        );
         let payload = u16::try_from(bytes + 1 + TAG_BYTES).map_err(|_| Failed)?;
         let [high, low] = payload.to_be_bytes();
         let header = [APPLICATION_DATA, 3, 3, high, low];
@@ -118,6 +126,11 @@ impl Established {
         out.extend_from_slice(&header);
         let start = out.len();
         append(out);
+        debug_assert_eq!(
+            out.len() - start,
+            bytes,
+            "a record has the length that it tells"
+        );
         out.push(content_type);
         let tag = self.send.seal(cipher, &header, &mut out[start..])?;
         out.extend_from_slice(&tag);

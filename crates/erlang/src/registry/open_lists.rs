@@ -1,0 +1,114 @@
+//! Lists of subscriptions in progress: what was read, and what the graph is applying.
+
+use std::collections::VecDeque;
+
+use graph::Change;
+use reactor::Tick;
+
+use crate::connections::ConnectionId;
+use crate::id_terms::IdTerm;
+use crate::large_list::{ListMessage, ListReader, ListVerb};
+use crate::limits::LIST_PART_CHANGES;
+
+/// The number of a list. Numbers are never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ListId(pub(super) u64);
+
+/// The lists in progress.
+#[derive(Debug, Default)]
+pub(crate) struct Lists {
+    pub(super) open: Vec<OpenList>,
+    pub(super) last: u64,
+}
+
+/// A list in progress.
+#[derive(Debug)]
+pub(super) struct OpenList {
+    pub(super) id: ListId,
+    pub(super) connection: ConnectionId,
+    pub(super) message: ListMessage,
+    /// The caller, a term `{Pid, Tag}`; `None` for a cast.
+    pub(super) from: Option<Box<[u8]>>,
+    pub(super) verb: ListVerb,
+    pub(super) reader: ListReader,
+    /// Parts that were read but not submitted. The last one may grow.
+    pub(super) parts: VecDeque<Part>,
+    /// Number of subscriptions read.
+    pub(super) read: usize,
+    /// Number of changes in the part that the graph is applying.
+    pub(super) in_flight: Option<usize>,
+    /// Number of changes made.
+    pub(super) done: usize,
+    /// The reason why the rest of the list is not read.
+    pub(super) failure: Option<String>,
+    pub(super) last_arrived: Tick,
+}
+
+/// Changes that are submitted to the graph together.
+#[derive(Debug, Default)]
+pub(super) struct Part {
+    pub(super) changes: Vec<Change>,
+    pub(super) id_terms: Vec<IdTerm>,
+}
+
+impl Lists {
+    /// Whether a list of this connection holds as much as is allowed.
+    pub(crate) fn is_waiting(&self, connection: ConnectionId) -> bool {
+        self.open
+            .iter()
+            .any(|list| list.connection == connection && list.is_waiting())
+    }
+
+    /// Drops the lists of a connection that has ended. Submitted parts are still applied.
+    pub(crate) fn forget(&mut self, connection: ConnectionId) {
+        self.open.retain(|list| list.connection != connection);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn held_changes(&self) -> usize {
+        let parts = self.open.iter().flat_map(|list| &list.parts);
+        parts.map(|part| part.changes.len()).sum()
+    }
+
+    /// Finds the list that a message belongs to. A list that was read to its end is skipped, as the
+    /// next message of its sender may have the same number.
+    pub(super) fn find(&self, connection: ConnectionId, message: ListMessage) -> Option<usize> {
+        self.open.iter().position(|list| {
+            list.connection == connection && list.message == message && list.is_read_on()
+        })
+    }
+}
+
+impl OpenList {
+    pub(super) fn is_waiting(&self) -> bool {
+        let is_full = |part: &Part| part.changes.len() >= LIST_PART_CHANGES;
+        self.in_flight.is_some() && self.parts.front().is_some_and(is_full)
+    }
+
+    /// Whether more of the message is expected.
+    pub(super) const fn is_read_on(&self) -> bool {
+        self.failure.is_none() && !self.reader.has_ended()
+    }
+
+    pub(super) fn fail(&mut self, why: String) {
+        if self.failure.is_none() {
+            self.failure = Some(why);
+            self.parts.clear();
+        }
+    }
+
+    /// Whether the next part must be submitted to the graph.
+    pub(super) fn is_part_due(&self) -> bool {
+        let is_due = |part: &Part| {
+            !part.changes.is_empty()
+                && (part.changes.len() >= LIST_PART_CHANGES || self.reader.has_ended())
+        };
+        self.in_flight.is_none() && self.parts.front().is_some_and(is_due)
+    }
+
+    /// Whether only the answer remains to be sent.
+    pub(super) fn is_over(&self) -> bool {
+        let is_read = self.reader.has_ended() && self.parts.is_empty();
+        self.in_flight.is_none() && (is_read || self.failure.is_some())
+    }
+}
