@@ -138,6 +138,8 @@ async fn check_origin(State(page): State<Page>, request: Request, next: Next) ->
     };
     let mut response = match *request.method() {
         Method::OPTIONS => preflight(),
+        // The prefix of a path is removed with all slashes behind it.
+        _ if request.uri().path().contains("//") => not_found(request).await.into_response(),
         _ => next.run(request).await,
     };
     let headers = response.headers_mut();

@@ -107,12 +107,13 @@ pub(crate) enum Phase {
 impl Phase {
     /// Returns whether a connection may begin this phase in another one. It ends from any.
     pub(crate) const fn may_follow(self, before: Self) -> bool {
-        match (before, self) {
-            (Self::Head { .. }, Self::Head { .. } | Self::AwaitingKeys | Self::Polling)
-            | (Self::Head { .. }, Self::Open(_))
-            | (Self::AwaitingKeys | Self::Polling, Self::Head { .. }) => true,
-            _ => false,
-        }
+        matches!(
+            (before, self),
+            (
+                Self::Head { .. },
+                Self::Head { .. } | Self::AwaitingKeys | Self::Polling | Self::Open(_)
+            ) | (Self::AwaitingKeys | Self::Polling, Self::Head { .. })
+        )
     }
 }
 
