@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use reactor::{Driver, SlotKey};
 
 use super::requests::Requests;
-use crate::table::{CloseReason, ConnectionTable, Phase};
+use crate::table::{CloseReason, ConnectionTable, Extras, Phase};
 
 impl Requests<'_> {
     /// Counts a connection as one of the client that its PROXY header names, or refuses it.
@@ -15,7 +15,7 @@ impl Requests<'_> {
         key: SlotKey,
         client: IpAddr,
     ) {
-        let is_admitted = table.get(key).is_some_and(|connection| connection.admitted);
+        let is_admitted = table.is_admitted(key);
         if !is_admitted {
             return;
         }
@@ -24,7 +24,7 @@ impl Requests<'_> {
         };
         table.stats.add(limit, 1);
         if let Some(connection) = table.get_mut(key) {
-            connection.admitted = false;
+            connection.extras.remove(Extras::ADMITTED);
         }
         // A handshake would cost more than the connection that there is no room for.
         match table.is_tls(key) {
@@ -56,6 +56,6 @@ impl Requests<'_> {
 /// Returns whether a connection was refused and has not been answered yet.
 fn awaits_refusal<D: Driver>(table: &ConnectionTable<D>, key: SlotKey) -> bool {
     table.get(key).is_some_and(|connection| {
-        !connection.admitted && matches!(connection.phase, Phase::Head { .. })
+        !connection.extras.has(Extras::ADMITTED) && matches!(connection.phase, Phase::Head { .. })
     })
 }

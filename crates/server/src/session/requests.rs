@@ -48,7 +48,7 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
             admission,
             ..
         } = self;
-        let is_admitted = table.get(key).is_some_and(|connection| connection.admitted);
+        let is_admitted = table.is_admitted(key);
         if let Route::Health(health) = Route::of(request.path)
             && let Some(answer) = sessions.health(health, request)
         {

@@ -31,16 +31,15 @@ pub(crate) struct Connection<S> {
     pub(crate) blocked: bool,
     /// Conditions that the poller reports; `None` while the connection is being accepted.
     pub(crate) watched: Option<Interest>,
-    /// Whether the connection is counted against `max_connections`.
-    pub(crate) admitted: bool,
-    /// Side tables that know the connection.
+    /// Side tables that know the connection, and what else is true of it.
     pub(crate) extras: Extras,
 }
 
-/// Set of side tables by slot, in a byte. A table whose bit is clear is never asked, so that what
-/// few connections need costs the others nothing.
+/// Set of side tables by slot, and of what else is true of a connection, in two bytes: seven bits
+/// are free. A table whose bit is clear is never asked, so that what few connections need costs the
+/// others nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Extras(u8);
+pub(crate) struct Extras(u16);
 
 impl Extras {
     /// No side table.
@@ -57,11 +56,12 @@ impl Extras {
     pub(crate) const PROXIED: Self = Self(1 << 4);
     /// The session is fed from the history, or was until a moment ago.
     pub(crate) const REPLAY: Self = Self(1 << 5);
-
     /// The session has not answered its last ping.
     pub(crate) const PINGED: Self = Self(1 << 6);
     /// The connection is logged in for its polls.
     pub(crate) const POLL: Self = Self(1 << 7);
+    /// The connection is counted against `max_connections`.
+    pub(crate) const ADMITTED: Self = Self(1 << 8);
 
     /// Returns whether all tables of `other` know the connection.
     pub(crate) const fn has(self, other: Self) -> bool {

@@ -139,7 +139,6 @@ impl<D: Driver> ConnectionTable<D> {
             due: Tenths::NEVER,
             blocked: false,
             watched: None,
-            admitted: false,
             extras: Extras::NONE,
         })
     }
@@ -182,6 +181,12 @@ impl<D: Driver> ConnectionTable<D> {
     /// The connection named, unless it is closed.
     pub(crate) fn get_mut(&mut self, key: SlotKey) -> Option<&mut Connection<D::Socket>> {
         live(&mut self.slots, key)
+    }
+
+    /// Returns whether a connection is counted against `max_connections`.
+    pub(crate) fn is_admitted(&self, key: SlotKey) -> bool {
+        self.get(key)
+            .is_some_and(|connection| connection.extras.has(Extras::ADMITTED))
     }
 
     /// The connection in a slot, with its name.
@@ -381,7 +386,7 @@ impl<D: Driver> ConnectionTable<D> {
         if removed.extras.has(Extras::PROXIED) {
             self.clients.remove(key.index);
         }
-        removed.admitted
+        removed.extras.has(Extras::ADMITTED)
     }
 
     /// Clears the places of a group of sessions among those with frames. A loop without other work,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use reactor::{Driver, SlotKey, Tenths, Tick};
 
-use super::{CloseReason, ConnectionTable, Phase};
+use super::{CloseReason, ConnectionTable, Extras, Phase};
 use crate::limits::{KEY_FETCH_TIMEOUT, LINGER, REFUSED_HEAD_TIMEOUT};
 
 /// Action for a connection whose phase has lasted too long.
@@ -60,7 +60,7 @@ impl<D: Driver> ConnectionTable<D> {
         let stalled = stalled.map(|backlog| backlog.deadline(self.limits.stall_timeout));
         match connection.phase {
             Phase::Head { .. } => {
-                let timeout = match connection.admitted {
+                let timeout = match connection.extras.has(Extras::ADMITTED) {
                     true => self.limits.head_timeout,
                     false => self.limits.head_timeout.min(REFUSED_HEAD_TIMEOUT),
                 };
@@ -85,7 +85,7 @@ impl<D: Driver> ConnectionTable<D> {
         }
         connection.due = Tenths::NEVER;
         let (phase, blocked) = (connection.phase, connection.blocked);
-        let admitted = connection.admitted;
+        let admitted = connection.extras.has(Extras::ADMITTED);
         let deadline = self.deadline(key)?;
         let stalls = blocked && phase != Phase::AwaitingKeys;
         if deadline > now || (stalls && self.renew_deadline(key)) {

@@ -17,7 +17,9 @@ impl<D: Driver> Worker<D> {
         let has_header = self.live.proxy_protocol && self.live.policy.trusts(peer);
         let admitted = self.admission.admit(key.index, peer);
         if let Some(connection) = self.table.get_mut(key) {
-            connection.admitted = admitted.is_ok();
+            if admitted.is_ok() {
+                connection.extras.insert(Extras::ADMITTED);
+            }
             if is_tls {
                 connection.extras.insert(Extras::TLS);
             }
