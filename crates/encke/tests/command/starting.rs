@@ -205,6 +205,16 @@ fn what_was_started_is_stopped_in_order_when_a_later_step_fails() {
 }
 
 #[test]
+fn an_address_that_other_machines_reach_needs_an_explicit_setting() {
+    let error = run(&["serve", "--listen", "0.0.0.0:0", "--control", "127.0.0.1:0"]).failed(2);
+    assert!(error.contains("--allow-anonymous"), "{error}");
+    let error = run(&["serve", "--control", "0.0.0.0:0"]).failed(2);
+    assert!(error.contains("--control-token-file"), "{error}");
+    let server = Server::start(&["--listen=0.0.0.0:0", "--allow-anonymous"]);
+    assert!(server.public.starts_with("0.0.0.0:"));
+}
+
+#[test]
 fn check_config_checks_and_starts_nothing() {
     let folder = Folder::new();
     let good = folder.file("good.toml", "workers = 1\nheartbeat = \"10s\"\n");
