@@ -107,6 +107,10 @@ impl ControlArguments {
     }
 
     /// Returns a client of the control listener.
+    ///
+    /// # Errors
+    ///
+    /// When the URL or the token is not valid.
     pub fn client(&self) -> Result<ControlClient, Failure> {
         let token = self.token()?;
         let authorities = self.authorities.authorities();
@@ -115,6 +119,10 @@ impl ControlArguments {
     }
 
     /// Returns the token from the flags, else from the environment.
+    ///
+    /// # Errors
+    ///
+    /// When a token is set and is not valid.
     pub fn token(&self) -> Result<Option<String>, Failure> {
         let secret = self.token.secret().map_err(Failure::misused)?;
         Ok(secret.map(|secret| secret.reveal().to_owned()))

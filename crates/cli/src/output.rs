@@ -13,16 +13,28 @@ use crate::failure::Failure;
 pub type Reading = ControlFlow<()>;
 
 /// Writes one line and flushes it. Breaks if the reader has closed standard output.
+///
+/// # Errors
+///
+/// When standard output cannot be written to.
 pub fn line(text: impl Display) -> Result<Reading, Failure> {
     written(write_line(&mut io::stdout().lock(), &text))
 }
 
 /// Writes one line of JSON. Breaks if the reader has closed standard output.
+///
+/// # Errors
+///
+/// When standard output cannot be written to.
 pub fn json(value: &impl Serialize) -> Result<Reading, Failure> {
     line(as_json(value)?)
 }
 
 /// Returns a value as one line of JSON.
+///
+/// # Errors
+///
+/// When the value has no form in JSON.
 pub fn as_json(value: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string(value).map_err(Failure::failed)
 }
@@ -30,6 +42,10 @@ pub fn as_json(value: &impl Serialize) -> Result<String, Failure> {
 /// Writes one line that may contain text of other parties. On a terminal, control characters are
 /// escaped, because they could move the cursor, change the title or hide text. Other readers get
 /// the line unchanged.
+///
+/// # Errors
+///
+/// When standard output cannot be written to.
 pub fn foreign_line(text: &str) -> Result<Reading, Failure> {
     if io::stdout().is_terminal() {
         line(escaped(text))

@@ -8,6 +8,10 @@ use serde::Serialize;
 use crate::failure::Failure;
 
 /// Writes the file atomically.
+///
+/// # Errors
+///
+/// When the file cannot be written.
 pub fn write(path: &Path, ports: &impl Serialize) -> Result<(), Failure> {
     let mut text = serde_json::to_string(ports).map_err(Failure::failed)?;
     text.push('\n');

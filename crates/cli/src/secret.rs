@@ -12,6 +12,10 @@ pub struct Secret(String);
 
 impl Secret {
     /// Parses a token.
+    ///
+    /// # Errors
+    ///
+    /// When the text cannot be a token. The error is a sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err("it is empty; a token needs at least one character".to_owned());
@@ -26,6 +30,10 @@ impl Secret {
     }
 
     /// Reads a token from a file, without the white space around it.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read or has no token. The error is a sentence.
     pub fn read(path: &Path) -> Result<Self, String> {
         let text = fs::read_to_string(path)
             .map_err(|error| format!("the file {} cannot be read: {error}", path.display()))?;
@@ -33,6 +41,10 @@ impl Secret {
     }
 
     /// Reads a token of this server from a file, which must be private.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read, is not private or has no token. The error is a sentence.
     pub fn read_private(path: &Path) -> Result<Self, String> {
         Self::of_file(path, &read_private_text(path)?)
     }

@@ -8,6 +8,10 @@ use std::time::Duration;
 pub use machine::humanize::{count as human_count, size as human_size};
 
 /// Parses a duration such as `25s`, `500ms`, `1m`, `1.5h` or `0`.
+///
+/// # Errors
+///
+/// When the text is not a duration. The error is a sentence.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || "a duration needs a number and a unit, like 500ms, 25s, 1m or 1h".to_owned();
     if text == "0" {
@@ -26,6 +30,10 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Parses a size such as `65536`, `64KiB`, `64KB`, `1MiB` or `1GiB`, in bytes.
+///
+/// # Errors
+///
+/// When the text is not a size. The error is a sentence.
 pub fn size(text: &str) -> Result<usize, String> {
     let wrong = || {
         "expected a number of bytes, or a number and a unit, like 65536, 64KiB or 1MiB".to_owned()

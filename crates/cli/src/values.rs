@@ -33,6 +33,10 @@ pub enum LogFormat {
 
 /// Parses an address to listen on. It may begin with `http://`, so that one environment variable
 /// serves the server and its clients.
+///
+/// # Errors
+///
+/// When the text is not an address. The error is a sentence.
 pub fn address(text: &str) -> Result<SocketAddr, String> {
     let bare = text.strip_prefix("http://").unwrap_or(text);
     let bare = bare.strip_suffix('/').unwrap_or(bare);
@@ -47,6 +51,10 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// Refuses a control listener that other machines could use without a token.
+///
+/// # Errors
+///
+/// When other machines reach the address, and there is no token. The error is a sentence.
 pub fn check_control(address: SocketAddr, has_token: bool) -> Result<(), String> {
     if has_token || address.ip().is_loopback() {
         return Ok(());

@@ -198,8 +198,7 @@ impl Handle {
         let _ = self.identity.login_checker.set(checker);
     }
 
-    /// Lets the page publish, if [`Settings::demo`](crate::Settings::demo) is set. Only the first
-    /// call counts.
+    /// Lets the page publish. Only the first call counts.
     pub fn open_demo(&self, page: DemoPage) {
         let page = match self.presence {
             Some(_) => page.with_presence(),

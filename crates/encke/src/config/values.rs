@@ -153,7 +153,7 @@ fn size_text(bytes: &usize) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     let whole = units
         .into_iter()
-        .find(|(shift, _)| *bytes != 0 && bytes % (1 << shift) == 0);
+        .find(|(shift, _)| *bytes != 0 && bytes.is_multiple_of(1 << shift));
     whole.map_or_else(
         || bytes.to_string(),
         |(shift, unit)| format!("{}{unit}", bytes >> shift),

@@ -90,7 +90,7 @@ fn with_logs_in_json_the_addresses_are_logged_and_standard_output_is_empty() {
 
 #[test]
 fn a_taken_port_is_named_and_nothing_is_left_running() {
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = taken.local_addr().unwrap().to_string();
     let free = "127.0.0.1:0";
     let error = run(&["serve", "--listen", &address, "--control", free]).failed(1);
@@ -110,8 +110,8 @@ fn a_taken_port_is_named_and_nothing_is_left_running() {
 
 /// Answers each request with 204, as a receiver of webhooks does, until the test ends.
 fn receive_webhooks() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let url = format!("http://{}/", listener.local_addr().expect("it is bound"));
     thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             let _ = stream.read(&mut [0; 65_536]);
@@ -123,12 +123,12 @@ fn receive_webhooks() -> String {
 
 /// Speaks NATS as far as a server that refuses every client.
 fn refuse_nodes() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("it is bound");
     thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
-            let info = "INFO {\"server_id\":\"x\",\"version\":\"2.11.0\",\"proto\":1,\"headers\":true,\
-                        \"max_payload\":1048576,\"auth_required\":true}\r\n";
+            let info = "INFO {\"server_id\":\"x\",\"version\":\"2.11.0\",\"proto\":1,\
+                        \"headers\":true,\"max_payload\":1048576,\"auth_required\":true}\r\n";
             let _ = stream.write_all(info.as_bytes());
             let _ = stream.read(&mut [0; 65_536]);
             let _ = stream.write_all(b"-ERR 'Authorization Violation'\r\n");
@@ -148,7 +148,7 @@ fn what_was_started_is_stopped_in_order_when_a_later_step_fails() {
     let (url, engine) = (receive_webhooks(), refuse_nodes());
     let secret = private("secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
     let cookie = private("cookie", "cookie");
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let taken = taken.local_addr().unwrap().to_string();
     let (file, nowhere) = (folder.file("file", ""), folder.path("nowhere/file"));
     let (data, history) = (folder.path("data"), folder.path("history"));

@@ -26,7 +26,7 @@ impl<D: Driver> ConnectionTable<D> {
     }
 
     /// Drops the events that wait for a session, and those that it is owed. The session
-    /// [catches up](Self::catch_up) after the fan-out of the turn, and is told of the events that
+    /// catches up after the fan-out of the turn, and is told of the events that
     /// the history does not have.
     pub(super) fn fall_behind(
         &mut self,
@@ -54,7 +54,7 @@ impl<D: Driver> ConnectionTable<D> {
     }
 
     /// Drops the events that wait for a session, to free their memory. The session
-    /// [catches up](Self::catch_up) afterwards, and is told of those that the history does not
+    /// catches up afterwards, and is told of those that the history does not
     /// have.
     pub(super) fn give_way_to_history(&mut self, key: SlotKey, session: Session) {
         if let Some(behind) = self.drop_waiting(key) {

@@ -33,7 +33,7 @@ impl<D: Driver> ConnectionTable<D> {
     }
 
     /// Lets a session with a full socket give way by its policy, if that frees anything. Sessions
-    /// that fall behind by it [catch up](Self::catch_up) afterwards. Returns the policy.
+    /// that fall behind by it catch up afterwards. Returns the policy.
     pub(crate) fn give_way(&mut self, key: SlotKey) -> Option<SlowPolicy> {
         let policy = self.policy_that_frees(key)?;
         let Phase::Open(session) = self.get(key)?.phase else {
