@@ -3,7 +3,7 @@
 //! A write is seen at once, and survives a loss of power from the next sync of its file on; a name
 //! does from the next sync of the directory on. A sync that fails leaves what it should have
 //! written as it was, and no later sync writes it, as on Linux. Nor is what is written to the same
-//! place later, until the file is forgotten or truncated: on ext4 it may be lost.
+//! place later, until the file is forgotten: on ext4 it may be lost.
 
 use std::collections::BTreeMap;
 use std::io;
