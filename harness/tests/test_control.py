@@ -286,11 +286,12 @@ class TestToken:
             assert connection.getresponse().status == 200
             connection.close()
 
-    def test_page_has_no_relay_then(self, guarded):
+    def test_page_may_not_publish_then(self, guarded):
         """Its requests could not carry the token."""
-        connection = http.client.HTTPConnection(*guarded.public, timeout=PATIENCE)
-        connection.request("POST", "/relay/v1/publish/a?data=x", headers={"X-Encke-Relay": "1"})
-        assert connection.getresponse().status == 404
+        connection = http.client.HTTPConnection(*guarded.control, timeout=PATIENCE)
+        origin = "http://%s:%d" % guarded.public
+        connection.request("POST", "/demo/v1/publish/a?data=x", headers={"X-Encke-Demo": "1", "Origin": origin})
+        assert connection.getresponse().status == 401
         connection.close()
 
     def test_token_is_not_in_the_log(self, guarded):

@@ -7,9 +7,10 @@ import socket
 import subprocess
 from types import SimpleNamespace
 
+import httpx
 import pytest
 
-from support.http import Connection, Sse
+from support.http import PLAIN, Connection, Sse
 from support.program import BINARY, ENVIRONMENT, address, encke
 from support.wait import PATIENCE
 
@@ -38,9 +39,8 @@ def test_public_bind_that_is_meant(start):
         server.publish("a", "x")
         assert stream.data() == "x"
     # Others could reach the page: it may not publish.
-    with Connection(server) as connection:
-        connection.get("/relay/v1/subscriptions/a", "X-Encke-Relay: 1")
-        assert connection.response().status == 404
+    headers = {"X-Encke-Demo": "1", "Origin": server.public_url}
+    assert httpx.get(f"{server.control_url}/demo/v1/subscriptions/a", headers=headers, **PLAIN).status_code == 403
 
 
 def test_control_off_loopback_needs_a_token(start):

@@ -281,11 +281,10 @@ fn the_page_publishes_only_with_demo_and_with_its_secret() {
         answer
     };
     let publish = |server: &Server, secret: &str| {
-        let line = "POST /relay/v1/publish/rj?data=hello HTTP/1.1";
-        ask(
-            &server.public,
-            &format!("{line}\r\nX-Encke-Relay: {secret}"),
-        )
+        let line = "POST /demo/v1/publish/rj?data=hello HTTP/1.1";
+        let origin = format!("Origin: http://{}", server.public);
+        let head = format!("{line}\r\n{origin}\r\nX-Encke-Demo: {secret}");
+        ask(&server.control, &head)
     };
     let secret = |server: &Server| {
         let origin = format!("Origin: http://{}", server.public);
@@ -303,10 +302,17 @@ fn the_page_publishes_only_with_demo_and_with_its_secret() {
     let answer = publish(&other, &found);
     assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
     assert_ne!(secret(&other).unwrap(), found);
-    for flags in [&[][..], &["--demo", "--control-token", "s3cret-0123456789"]] {
+    // Without the page's routes, and with a token that every request needs.
+    for (flags, status) in [
+        (&[][..], "HTTP/1.1 403"),
+        (
+            &["--demo", "--control-token", "s3cret-0123456789"],
+            "HTTP/1.1 401",
+        ),
+    ] {
         let server = Server::start(flags);
         assert_eq!(secret(&server), None);
         let answer = publish(&server, &found);
-        assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+        assert!(answer.starts_with(status), "{answer}");
     }
 }
