@@ -100,6 +100,12 @@ impl<T> Mailbox<T> {
         self.outstanding.load(Ordering::Relaxed)
     }
 
+    /// Counts weight as outstanding without an item, until it is released. So a test fills a
+    /// mailbox.
+    pub fn hold(&self, weight: usize) {
+        self.outstanding.fetch_add(weight, Ordering::Relaxed);
+    }
+
     /// Releases the weight of items that the worker is done with.
     pub fn release(&self, weight: usize) {
         let outstanding = self.outstanding.fetch_sub(weight, Ordering::Relaxed);

@@ -60,7 +60,7 @@ impl Tally {
     }
 
     /// Announces a parcel that will be settled later.
-    pub(crate) fn expect(&self) {
+    pub fn expect(&self) {
         self.pending.fetch_add(1, Ordering::Relaxed);
     }
 

@@ -321,7 +321,7 @@ impl World {
     /// Does something while a mailbox is full.
     pub(super) fn fill<T>(mailbox: &Mailbox<Mail>, act: impl FnOnce() -> T) -> T {
         // As much more is outstanding as the mailbox may hold, without anything in it.
-        mailbox.release(MAILBOX_WEIGHT_MAX.wrapping_neg());
+        mailbox.hold(MAILBOX_WEIGHT_MAX);
         let done = act();
         mailbox.release(MAILBOX_WEIGHT_MAX);
         done

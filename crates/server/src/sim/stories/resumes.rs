@@ -198,6 +198,8 @@ fn a_heartbeat_is_never_behind_an_event_of_the_same_turn() {
     world.turn();
     let sessions = world.handle.router().sessions(&id("1"));
     for sequence in 61..=90 {
+        let tally = Tally::new();
+        tally.expect();
         // As it is before the publisher moves the head.
         let parcel = Parcel {
             first_sequence: sequence,
@@ -208,7 +210,7 @@ fn a_heartbeat_is_never_behind_an_event_of_the_same_turn() {
                 recipients: Recipients::One([sessions[0].key()]),
                 deferred: 0,
             }],
-            tally: Tally::new(),
+            tally,
             accepted: Duration::ZERO,
         };
         let weight = parcel_weight(&parcel);
