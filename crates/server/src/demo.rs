@@ -2,8 +2,8 @@
 //!
 //! The page is told only where the control listener is, which gives the secret of this run to the
 //! page's origin. A proxy in front of the public listener passes on any request, with any `Host`,
-//! and may leave no trace of itself; but it does not lead to the control listener. So a request with
-//! the secret comes from a browser on this machine.
+//! and may leave no trace of itself; but it does not lead to the control listener. So a request
+//! with the secret comes from a browser on this machine.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;

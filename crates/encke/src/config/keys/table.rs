@@ -305,8 +305,8 @@ const LIMITS: &[Key] = &[
             &Field(CONNECTIONS_PER_ADDRESS, |live| {
                 &mut live.max_connections_per_address
             }),
-            "Simultaneous connections from one IPv4 address or one IPv6 /64 network; further ones are \
-         answered with 503",
+            "Simultaneous connections from one IPv4 address or one IPv6 /64 network; further \
+             ones are answered with 503",
         )
     },
     key("event-bytes", Text("SIZE"), Is("64KiB"), "Largest event"),
