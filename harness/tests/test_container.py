@@ -49,7 +49,7 @@ def test_the_image_is_built_from_nothing_and_runs_a_command_that_exists_and_not_
     build, image = stages()
     minimum = re.search(r'^rust-version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text(), re.MULTILINE)
     assert build[0].startswith(f"FROM rust:{minimum[1]}-") and image[0] == "FROM scratch"
-    assert "RUN contrib/container/root target/release/encke /image && install -d /data" in build
+    assert "RUN contrib/container/root target/release /image && install -d /data" in build
     copied = [line for line in image if line.startswith("COPY ")]
     assert copied == ["COPY --from=build /image /", f"COPY --from=build --chown={USER}:{USER} /data /data"]
     assert USER > 0
@@ -149,7 +149,7 @@ def root(tmp_path):
 def test_the_image_has_what_the_program_needs_and_nothing_else(root):
     files = {str(path.relative_to(root.directory)) for path in root.directory.rglob("*") if not path.is_dir()}
     libraries = {file for file in files if file.startswith(("lib", "usr/lib"))}
-    assert files - libraries == {"usr/bin/encke", "etc/passwd", "etc/group", "etc/ssl/certs/ca-certificates.crt"}
+    assert files - libraries == {*(f"usr/bin/{program}" for program in PROGRAMS), "etc/passwd", "etc/group", "etc/ssl/certs/ca-certificates.crt"}
     names = {os.path.basename(file) for file in libraries if not os.path.basename(file).startswith("ld-linux")}
     assert names == LIBRARIES, libraries
     for file in files:

@@ -391,10 +391,10 @@ def test_top_shows_both_and_leaves_out_what_they_have_not(start):
     assert of_hello["totals"]["requests_answered_per_second"] > 0
 
     text = tables[proxy.pid]
-    assert text.startswith("encke-proxy tcp ") and "pairs: " in text
+    assert text.startswith("encke proxy ") and "pairs: " in text
     assert re.search(rf"\nbackend +STATE .*\n{re.escape(backend)} +well ", text), text
     assert "SPLICE" in text and "CHECKS" in text and "OWED B" not in text and "FAN-OUT" not in text
-    assert tables[hello.pid].startswith("encke-proxy hello ") and "REQ/s" in tables[hello.pid]
+    assert tables[hello.pid].startswith("encke hello ") and "REQ/s" in tables[hello.pid]
     for text, workers in [(text, 3), (tables[hello.pid], 2)]:
         for table in text.rstrip("\n").split("\n\n")[1:5]:
             rows = [line.split()[0] for line in table.splitlines()[1:]]
@@ -459,9 +459,9 @@ def test_workers_with_tables_of_their_own_have_none_of_its_descriptors(start, ec
             name: f"socket:[{inode}]" in map(os.readlink, (thread / "fd").iterdir())
             for name, thread in threads.items()
         }
-        workers = [name for name in held if name.startswith(f"{verb[0]}-")]
+        workers = [name for name in held if name.startswith(("hello-", "proxy-"))]
         assert len(workers) == 3 and not any(held[name] for name in workers)
-        assert held["encke"], "the process itself holds it"
+        assert held["encke-proxy"], "the process itself holds it"
         for _ in range(5):
             with connect(program) as client:
                 client.sendall(b"GET / HTTP/1.0\r\n\r\n")

@@ -77,8 +77,9 @@ def test_the_list_is_cyclonedx_whose_references_are_known(sbom):
     needs = {it["ref"]: it["dependsOn"] for it in sbom["dependencies"]}
     (wire,) = (ref for ref in needs if ref.startswith("encke:wire@"))
     assert any(need.startswith("pkg:cargo/httparse@") for need in needs[wire])
-    # All is reached from the program.
-    reached, ahead = set(), [sbom["metadata"]["component"]["bom-ref"]]
+    # All is reached from the programs.
+    reached, ahead = set(), [part["bom-ref"] for part in parts if part["type"] == "application"]
+    assert len(ahead) == len(PROGRAMS)
     while ahead:
         reference = ahead.pop()
         if reference not in reached:

@@ -406,8 +406,8 @@ def test_a_terminal_is_drawn_upon_and_given_back(start, keyboard):
         top.ends()
         assert termios.tcgetattr(top.master) == top.before
     text = top.drawn.decode()
-    # The other page and no cursor, and back.
-    assert text.startswith("\x1b[?1049h\x1b[?25l")
+    # The other page without a cursor, whose lines do not wrap, and back.
+    assert text.startswith("\x1b[?1049h\x1b[?7l\x1b[?25l") and "\x1b[?7h" in text
     _, _, left = text.partition("\x1b[?1049l\x1b[?25h")
     assert "polls of" in left and "\x1b" not in left
     assert max(map(len, left.splitlines())) <= 100

@@ -38,7 +38,7 @@ def installed(program):
     return path
 
 
-def program_of(command):
+def program_of(command="serve"):
     """The program that has a command."""
     name = "encke-lab" if command in OF_LAB else "encke-proxy" if command in OF_PROXY else "encke"
     return BINARY.with_name(name)
@@ -48,7 +48,7 @@ def encke(*arguments, timeout=PATIENCE, **options):
     """Runs a command of a program to its end."""
     options.setdefault("env", ENVIRONMENT)
     return subprocess.run(
-        [program_of(arguments[0]), *map(str, arguments)], capture_output=True, text=True, timeout=timeout, **options
+        [program_of(*arguments[:1]), *map(str, arguments)], capture_output=True, text=True, timeout=timeout, **options
     )
 
 
@@ -56,7 +56,7 @@ def begin(*arguments, **options):
     """Starts a command of a program that goes on; what it prints comes over pipes."""
     piped = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(
-        [program_of(arguments[0]), *map(str, arguments)], **{"env": ENVIRONMENT, "text": True, **piped, **options}
+        [program_of(*arguments[:1]), *map(str, arguments)], **{"env": ENVIRONMENT, "text": True, **piped, **options}
     )
 
 
