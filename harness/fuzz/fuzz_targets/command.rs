@@ -3,7 +3,7 @@
 #![no_main]
 
 #[allow(dead_code, unreachable_pub)]
-#[path = "../../../crates/server/src/websocket/command.rs"]
+#[path = "../../../crates/server/src/session/websocket/command.rs"]
 mod command;
 
 /// The bounds of the server that its commands know.
