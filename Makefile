@@ -120,9 +120,9 @@ sbom:
 reproducible:
 	contrib/release/reproduce
 
-# Six files at a time: they mostly wait, for a timeout, a browser or a disk. Their order is that of harness/tests/conftest.py.
+# Five files at a time: they mostly wait, for a timeout, a browser or a disk. Their order is that of harness/tests/conftest.py.
 black-box: setup build
-	ENCKE=$(abspath $(target)/$(profile_dir)/encke) ENCKE_SKIPPED=$(skipped) harness/tests/.venv/bin/python -m pytest harness/tests -n 6 --dist loadfile --no-loadscope-reorder
+	ENCKE=$(abspath $(target)/$(profile_dir)/encke) ENCKE_SKIPPED=$(skipped) harness/tests/.venv/bin/python -m pytest harness/tests -n 5 --dist loadfile --no-loadscope-reorder
 
 # `make test` on a machine that has nothing but Debian's smallest system: needs root and debootstrap.
 bare:
