@@ -37,12 +37,21 @@ pub fn descriptor_limit() -> u64 {
 }
 
 /// Raises the soft limit on descriptors to the hard limit, if the system allows it.
-pub fn raise_descriptor_limit() {
+///
+/// # Errors
+///
+/// When the system refuses.
+pub fn raise_descriptor_limit() -> Outcome<()> {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < hard
     {
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+        setrlimit(Resource::RLIMIT_NOFILE, hard, hard).map_err(|error| {
+            Failure::new(format!(
+                "the limit on open files could not be raised from {soft} to {hard}: {error}"
+            ))
+        })?;
     }
+    Ok(())
 }
 
 /// Returns the settings that a flood of `connections` needs, with their minimum values.

@@ -132,7 +132,7 @@ impl Options {
 
     /// Computes the number of threads.
     fn threads(&self) -> Outcome<u32> {
-        host::raise_descriptor_limit();
+        let _ = host::raise_descriptor_limit();
         let room = host::descriptor_limit()
             .saturating_sub(host::RESERVED_DESCRIPTORS)
             .max(1);

@@ -37,7 +37,7 @@ pub(super) struct PreparedMachine {
 impl PreparedMachine {
     /// Checks the machine, and changes kernel settings if run as root.
     pub(super) fn make(options: &Options, tell: &mut dyn FnMut(Progress)) -> Outcome<Self> {
-        host::raise_descriptor_limit();
+        let _ = host::raise_descriptor_limit();
         let readings = Readings::of_machine();
         let wanted = wanted(options, &readings)?;
         let diagnosis = Diagnosis::of(&readings, wanted);
