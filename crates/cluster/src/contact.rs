@@ -7,6 +7,8 @@ use parking_lot::Mutex;
 
 use lag::Lag;
 
+use crate::readiness::LEADERLESS_MAX;
+
 mod lag;
 
 /// Times and positions that the tasks of a node learn from the engine. Shared by them.
@@ -61,10 +63,15 @@ impl Contact {
         };
     }
 
-    /// Records that the log has entries up to `last`.
+    /// Records that the log has entries up to `last`. If the leader has been out of reach for so
+    /// long that the node is not ready, they may be as old as its last answer.
     pub(crate) fn learn_last(&self, last: u64) {
-        let now = self.now();
-        self.lag.lock().learn_last(now, last);
+        let (now, leaderless) = (self.now(), self.leaderless());
+        let since = match leaderless > LEADERLESS_MAX {
+            true => now.saturating_sub(leaderless),
+            false => now,
+        };
+        self.lag.lock().learn_last(since, last);
     }
 
     /// Records that the node has applied the log up to `applied`.
@@ -108,5 +115,29 @@ impl Contact {
     fn since(&self, milliseconds: &AtomicU64) -> Duration {
         let then = Duration::from_millis(milliseconds.load(Ordering::Relaxed));
         self.now().saturating_sub(then)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AWAY: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn entries_of_a_time_without_leader_count_from_its_last_answer() {
+        let mut contact = Contact::new(10);
+        contact.start = Instant::now().checked_sub(AWAY).expect("a minute ago");
+        assert!(contact.leaderless() >= AWAY);
+        contact.learn_last(12);
+        contact.hear_leader();
+        assert!(contact.lag() >= AWAY, "nobody knows how old they are");
+        contact.apply(12);
+        assert_eq!(contact.lag(), Duration::ZERO);
+        contact.learn_last(14);
+        assert!(
+            contact.lag() < AWAY,
+            "while the leader answers, entries are new"
+        );
     }
 }

@@ -193,8 +193,8 @@ impl Outbox {
         let now = self.contact.now();
         match sequence {
             Some(sequence) => {
-                self.contact.hear_leader();
                 self.contact.learn_last(sequence.number());
+                self.contact.hear_leader();
                 self.with(|writer| writer.acknowledged(incarnation, number, sequence));
             }
             None => {
