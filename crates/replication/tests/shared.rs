@@ -5,6 +5,7 @@
 use graph::{RowChanges, Rows};
 use replication::Position;
 use replication::shared::{FOR_EVER, Full, Overflow, Row, SharedRows, TableLimits};
+use simulated::Dice;
 
 const LATEST: u8 = 1;
 const ALL: u8 = 2;
@@ -109,13 +110,8 @@ fn a_full_table_refuses_rows_or_removes_those_that_expire_first() {
 
 #[test]
 fn a_state_continues_from_the_stored_rows_of_any_moment() {
-    let mut random = 7_u64;
-    let mut below = |bound: u64| {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (random >> 33) % bound
-    };
+    let mut dice = Dice::new(7);
+    let mut below = |bound: u64| dice.within(0..bound);
     let mut state = SharedRows::new(&TABLES);
     let (mut stored, mut again) = (Rows::new(), SharedRows::new(&TABLES));
     for position in 1..5000 {

@@ -5,7 +5,6 @@
 mod simulation {
     pub(crate) mod ledger;
     pub(crate) mod node;
-    pub(crate) mod random;
     pub(crate) mod world;
 }
 

@@ -11,7 +11,7 @@ use cluster::apply::{Applier, StartError, begin_from};
 use cluster::{Apply, EntryRead, Pending};
 use graph::{Graph, GraphError, RowChanges, Rows};
 use history::{Cursor, Gap, Limits, Missed, Reach};
-use model::{CLAIM_SECONDS, Edges, IDS, Log, Random, id};
+use model::{CLAIM_SECONDS, Edges, IDS, Log, id};
 use reactor::SlotKey;
 use replication::shared::{
     FOR_EVER, Gone, Overflow, Piece, Row, SharedRows, SharedSink, TableLimits, UnreadablePiece,
@@ -21,6 +21,7 @@ use replication::{
     StreamSequence, shared,
 };
 use router::{Mailboxes, Parcel, Router, SessionRef, WorkerId};
+use simulated::Dice;
 
 const EPOCH: &str = "k3v9";
 
@@ -341,7 +342,7 @@ fn copy(from: &Path, to: &Path) {
 #[test]
 fn a_node_killed_at_any_entry_delivers_every_event_exactly_once() {
     for seed in 1..=6 {
-        let mut random = Random(seed * 77);
+        let mut random = Dice::new(seed * 77);
         let log = Log::new(seed, 160);
         let mut directory = tempfile::tempdir().expect("a directory");
         // Number of the oldest entry of the log, and of the last one applied.
@@ -384,8 +385,8 @@ fn a_node_killed_at_any_entry_delivers_every_event_exactly_once() {
             // Then it accepts clients and is killed; its file is from an earlier moment.
             node.serve();
             let begun = end;
-            let next = (end + 1 + random.below(40)).min(log.messages.len() as u64);
-            let copied = end + random.below(next - end + 1);
+            let next = (end + 1 + random.within(0..40)).min(log.messages.len() as u64);
+            let copied = end + random.within(0..next - end + 1);
             let left = tempfile::tempdir().expect("a directory");
             while end < next {
                 if end == copied {
@@ -412,7 +413,7 @@ fn a_node_killed_at_any_entry_delivers_every_event_exactly_once() {
                 .graph()
                 .log_start()
                 .map_or(0, |at| at.last.sequence);
-            first = first.max(random.below(kept / 2 + 2));
+            first = first.max(random.within(0..kept / 2 + 2));
             directory = left;
         }
     }

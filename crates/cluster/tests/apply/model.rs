@@ -8,6 +8,7 @@ use history::Reach;
 use replication::{
     Command, Entry, EventRecord, Incarnation, Outcome, Position, Reader, StreamSequence, shared,
 };
+use simulated::Dice;
 
 /// Ids 0 to 7; every third is text.
 pub(crate) const IDS: u64 = 8;
@@ -16,19 +17,6 @@ pub(crate) fn id(number: u64) -> Id {
     match number % 3 {
         0 => Id::parse(&format!("id-{number}")).expect("valid"),
         _ => Id::integer(number).expect("small"),
-    }
-}
-
-/// Seeded random numbers (Knuth's MMIX generator).
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
     }
 }
 
@@ -66,7 +54,7 @@ pub(crate) const CLAIM_SECONDS: u64 = 40;
 impl Log {
     /// Creates the log of two writers that repeat entries and send some out of order.
     pub(crate) fn new(seed: u64, count: usize) -> Self {
-        let mut random = Random(seed);
+        let mut random = Dice::new(seed);
         let writers = [11, 22].map(|number| Incarnation::new(number).expect("not 0"));
         let mut sent: [Vec<Bytes>; 2] = Default::default();
         let mut log = Self {
@@ -81,10 +69,10 @@ impl Log {
         let mut time = 100;
         let mut reader = Reader::default();
         while log.messages.len() < count {
-            let writer = random.below(2) as usize;
-            let is_repeated = !sent[writer].is_empty() && random.below(4) == 0;
+            let writer = random.within(0..2) as usize;
+            let is_repeated = !sent[writer].is_empty() && random.within(0..4) == 0;
             let bytes = if is_repeated {
-                sent[writer][random.below(sent[writer].len() as u64) as usize].clone()
+                sent[writer][random.within(0..sent[writer].len() as u64) as usize].clone()
             } else {
                 let commands = match sent[writer].is_empty() {
                     true => vec![Command::NodeUp {
@@ -92,12 +80,12 @@ impl Log {
                         version: "1".into(),
                         after: reader.checkpoint().read,
                     }],
-                    false => (0..1 + random.below(6))
+                    false => (0..1 + random.within(0..6))
                         .map(|_| command(&mut random))
                         .collect(),
                 };
                 // Now and then an entry is missing, so all later ones are out of order.
-                let skip = u64::from(random.below(60) == 0 && sent[writer].len() > 20);
+                let skip = u64::from(random.within(0..60) == 0 && sent[writer].len() > 20);
                 let entry = Entry {
                     incarnation: writers[writer],
                     number: sent[writer].len() as u64 + 1 + skip,
@@ -110,8 +98,8 @@ impl Log {
                 bytes
             };
             // The clocks of two servers differ by some seconds.
-            time += random.below(4);
-            log.seconds.push(time - random.below(6));
+            time += random.within(0..4);
+            log.seconds.push(time - random.within(0..6));
             log.push(&mut reader, bytes);
         }
         log
@@ -213,10 +201,10 @@ fn apply(edges: &mut Edges, change: &Change) {
     }
 }
 
-fn command(random: &mut Random) -> Command {
-    let mut any = || id(random.below(IDS));
+fn command(random: &mut Dice) -> Command {
+    let mut any = || id(random.within(0..IDS));
     let (subscriber, subject, other) = (any(), any(), any());
-    match random.below(20) {
+    match random.within(0..20) {
         0..5 => Command::Change(Change::Subscribe {
             subscriber,
             subject,
@@ -232,18 +220,18 @@ fn command(random: &mut Random) -> Command {
         8 => Command::Change(Change::Remove { id: subject }),
         9 | 10 => Command::Shared {
             kind: shared::IDEMPOTENCY_KEY,
-            bytes: Bytes::from(vec![random.below(3) as u8, random.below(6) as u8]),
+            bytes: Bytes::from(vec![random.within(0..3) as u8, random.within(0..6) as u8]),
         },
         _ => Command::Event(EventRecord {
             subject,
-            reach: match random.below(4) {
+            reach: match random.within(0..4) {
                 0 => Reach::Subject,
                 _ => Reach::Subscribers,
             },
-            is_stored: random.below(8) != 0,
+            is_stored: random.within(0..8) != 0,
             tag: 1,
             event_type: "".into(),
-            payload: Bytes::from(vec![b'x'; random.below(40) as usize]),
+            payload: Bytes::from(vec![b'x'; random.within(0..40) as usize]),
         }),
     }
 }

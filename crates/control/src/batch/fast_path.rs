@@ -189,14 +189,9 @@ mod tests {
             b"\"encoding\":\"base64\",",
             b"",
         ];
-        // An arithmetic generator: the same lines in each run.
-        let mut state = 1_u64;
-        let mut random = |below: usize| {
-            state = state
-                .wrapping_mul(6364136223846793005)
-                .wrapping_add(1442695040888963407);
-            (state >> 33) as usize % below
-        };
+        // The same lines in each run.
+        let mut dice = simulated::Dice::new(1);
+        let mut random = |below: usize| dice.roll(below);
         let (mut alike, mut left, mut refused) = (0, 0, 0);
         for round in 0..200_000 {
             let mut text = ORDINARY[round % ORDINARY.len()].as_bytes().to_vec();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use simulated::Dice;
 use simulated::disk::{Faults, Nth};
 
 use super::world::{End, World};
@@ -10,10 +11,10 @@ use crate::settings::SyncPolicy;
 const INTERVAL: SyncPolicy = SyncPolicy::Interval(Duration::from_millis(100));
 
 /// Publishes for some steps, or until the server dies.
-fn play(world: &mut World, seed: &mut u64, steps: u32) {
+fn play(world: &mut World, dice: &mut Dice, steps: u32) {
     for step in 0..steps {
         for _ in 0..step % 4 {
-            world.publish(seed);
+            world.publish(dice);
         }
         world.step(30);
         if world.disk.is_killed() {
@@ -23,20 +24,20 @@ fn play(world: &mut World, seed: &mut u64, steps: u32) {
 }
 
 /// A run whose disk dies in one of its operations.
-fn play_until(sync: SyncPolicy, killed_at: u64, seed: &mut u64) -> World {
+fn play_until(sync: SyncPolicy, killed_at: u64, dice: &mut Dice) -> World {
     let mut world = World::new(sync);
     world.disk.set(Faults {
         killed_at: Some(Nth::Operation(killed_at)),
         ..Faults::default()
     });
-    play(&mut world, seed, STEPS);
+    play(&mut world, dice, STEPS);
     world
 }
 
 /// Operations of the disk in a run of so many steps.
 fn operations(sync: SyncPolicy, steps: u32) -> u64 {
     let mut world = World::new(sync);
-    play(&mut world, &mut 7, steps);
+    play(&mut world, &mut Dice::new(7), steps);
     world.end();
     world.disk.operations()
 }
@@ -47,9 +48,9 @@ const STEPS: u32 = 30;
 fn a_run_that_ends_as_it_should_loses_nothing() {
     for sync in [INTERVAL, SyncPolicy::Receipt] {
         let mut world = World::new(sync);
-        let mut seed = 3;
+        let mut dice = Dice::new(3);
         for run in 1..=4 {
-            play(&mut world, &mut seed, STEPS);
+            play(&mut world, &mut dice, STEPS);
             world.end();
             let head = world.read(history::History::head);
             world = world.restart(End::PowerLoss(run)).expect("a whole disk");
@@ -65,15 +66,15 @@ fn a_run_that_ends_as_it_should_loses_nothing() {
 fn a_kill_in_any_operation_loses_nothing_acknowledged_and_repeats_no_position() {
     for sync in [INTERVAL, SyncPolicy::Receipt] {
         for killed_at in 1..=operations(sync, STEPS) {
-            let mut seed = 7;
-            let mut world = play_until(sync, killed_at, &mut seed);
+            let mut dice = Dice::new(7);
+            let mut world = play_until(sync, killed_at, &mut dice);
             if !world.disk.is_killed() {
                 world.end();
             }
             // And again, soon after the start.
             world = world.restart(End::Kill).expect("the disk works");
             world.check_nothing_lost();
-            play(&mut world, &mut seed, 3);
+            play(&mut world, &mut dice, 3);
             world = world.restart(End::Kill).expect("the disk works");
             world.check_nothing_lost();
         }
@@ -85,13 +86,13 @@ fn power_lost_in_any_operation_loses_nothing_that_a_synced_receipt_told_of() {
     let sync = SyncPolicy::Receipt;
     for killed_at in 1..=operations(sync, STEPS) {
         for torn_by in [1, 77, 1234] {
-            let mut seed = 7;
-            let mut world = play_until(sync, killed_at, &mut seed);
+            let mut dice = Dice::new(7);
+            let mut world = play_until(sync, killed_at, &mut dice);
             world = world
                 .restart(End::PowerLoss(torn_by))
                 .expect("the disk works");
             world.check_nothing_lost();
-            play(&mut world, &mut seed, 3);
+            play(&mut world, &mut dice, 3);
             world = world.restart(End::Kill).expect("the disk works");
             world.check_nothing_lost();
         }
@@ -103,14 +104,14 @@ fn clients_learn_what_a_loss_of_power_took_between_two_syncs() {
     let mut lossy = 0;
     for killed_at in 1..=operations(INTERVAL, STEPS) {
         for torn_by in [1, 77, 1234] {
-            let mut seed = 7;
-            let mut world = play_until(INTERVAL, killed_at, &mut seed);
+            let mut dice = Dice::new(7);
+            let mut world = play_until(INTERVAL, killed_at, &mut dice);
             // `World::open` checks that no client is left in the dark.
             world = world
                 .restart(End::PowerLoss(torn_by))
                 .expect("the disk works");
             lossy += u32::from(world.recovery.start == crate::Start::Lossy);
-            play(&mut world, &mut seed, 3);
+            play(&mut world, &mut dice, 3);
             world.restart(End::Kill).expect("the disk works");
         }
     }
@@ -121,7 +122,7 @@ fn clients_learn_what_a_loss_of_power_took_between_two_syncs() {
 fn a_crash_in_any_operation_of_a_start_forgets_nothing_of_the_run_before() {
     let played = || {
         let mut world = World::new(INTERVAL);
-        play(&mut world, &mut 9, STEPS);
+        play(&mut world, &mut Dice::new(9), STEPS);
         world
     };
     for end in [End::Kill, End::PowerLoss(5)] {
@@ -150,9 +151,9 @@ fn a_crash_in_any_operation_of_a_start_forgets_nothing_of_the_run_before() {
 #[test]
 fn starts_that_fail_again_and_again_leave_no_more_files_than_a_bound() {
     let mut world = World::new(INTERVAL);
-    let mut seed = 3;
+    let mut dice = Dice::new(3);
     for _ in 0..200 {
-        play(&mut world, &mut seed, 2);
+        play(&mut world, &mut dice, 2);
         world = world.restart(End::Kill).expect("the disk works");
     }
     world.step(0);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use simulated::Dice;
 use simulated::disk::Disk;
 
 use super::world::{Model, World};
@@ -21,9 +22,9 @@ const LAST: u64 = 39 * STEP;
 /// The disk of a run with several segments, killed or ended, and what was published.
 fn filled(is_ended: bool) -> (Disk, Model) {
     let mut world = World::new(INTERVAL);
-    let mut seed = 5;
+    let mut dice = Dice::new(5);
     for _ in 0..40 {
-        world.publish(&mut seed);
+        world.publish(&mut dice);
         world.step(STEP);
     }
     if is_ended {

@@ -9,6 +9,7 @@ use history::{Cursor, Followed, Gap, History, Limits as HistoryLimits};
 use router::{
     Batch, Event, Log, LogMetrics, Mailboxes, Parcel, Payload, Recorder, Router, Tally, WorkerId,
 };
+use simulated::Dice;
 use simulated::disk::Disk;
 
 use crate::error::OpenError;
@@ -113,28 +114,24 @@ impl World {
         Ok(world)
     }
 
-    /// Publishes some events in one batch, from a seed.
-    pub(super) fn publish(&mut self, seed: &mut u64) {
+    /// Publishes some events in one batch.
+    pub(super) fn publish(&mut self, dice: &mut Dice) {
         let mut batch = Batch::default();
         let mut events = Vec::new();
         let tally = Tally::new();
         let mut planned = self.router.plan(&mut batch);
-        for _ in 0..=random(seed) % 3 {
-            let subject = match random(seed) % SUBJECTS {
+        for _ in 0..=dice.roll(3) {
+            let subject = match dice.within(0..SUBJECTS) {
                 number if number.is_multiple_of(2) => number.to_string(),
                 number => format!("subject-{number}"),
             };
-            let payload = format!(
-                "{}:{}",
-                random(seed),
-                "x".repeat((random(seed) % 200) as usize)
-            );
+            let payload = format!("{}:{}", dice.bits(), "x".repeat(dice.roll(200)));
             let event = Event {
                 subject: Id::parse(&subject).expect("an id"),
                 event_type: None,
                 payload: Payload::text(payload.clone().into()),
             };
-            let is_stored = !random(seed).is_multiple_of(5);
+            let is_stored = !dice.once_in(5);
             match is_stored {
                 true => planned.add(event),
                 false => planned.add_unstored(event),
@@ -314,12 +311,4 @@ fn unanswered() -> Arc<Tally> {
     };
     router.publish(event, &tally);
     tally
-}
-
-/// The 31 bits after `seed`.
-pub(super) fn random(seed: &mut u64) -> u64 {
-    *seed = seed
-        .wrapping_mul(6_364_136_223_846_793_005)
-        .wrapping_add(1_442_695_040_888_963_407);
-    *seed >> 33
 }

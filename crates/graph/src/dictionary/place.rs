@@ -410,15 +410,11 @@ mod tests {
     fn places_are_freed_and_reused_by_longer_and_shorter_ids() {
         let mut places = Places::default();
         let mut ids = Vec::new();
-        let mut random = 7_u32;
-        let mut draw = |below: usize| {
-            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (random >> 8) as usize % below
-        };
-        let mut name = |number: usize| match draw(4) {
+        let mut dice = simulated::Dice::new(7);
+        let mut name = |number: usize| match dice.roll(4) {
             0 => Id::Integer(number as u64),
             1 => text(&format!("{:08x}{}", number, &UUID[8..])),
-            _ => text(&format!("{number}{}", "x".repeat(draw(120)))),
+            _ => text(&format!("{number}{}", "x".repeat(dice.roll(120)))),
         };
         for number in 0..5 * CHUNK / 2 {
             ids.push(name(number));

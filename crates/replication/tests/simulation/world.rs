@@ -11,10 +11,10 @@ use replication::{
     Heartbeat, IN_FLIGHT_MAX, Incarnation, Outcome, Outgoing, Position, Read, ReadError, Reader,
     Receipt, StreamSequence, Table,
 };
+use simulated::Dice;
 
 use super::ledger::{Answered, Ledger};
 use super::node::{NO_PUBLISHER, Node, WAITING_BYTES_MAX, no_shared, share};
-use super::random::Random;
 
 const NODES: usize = 3;
 
@@ -93,7 +93,7 @@ enum Event {
 #[derive(Debug)]
 pub(crate) struct World {
     now: Duration,
-    random: Random,
+    random: Dice,
     events: BTreeMap<(Duration, u64), Event>,
     order: u64,
     nodes: Vec<Node>,
@@ -119,7 +119,7 @@ impl World {
     pub(crate) fn new(seed: u64, mistake: Option<Mistake>) -> Self {
         let mut world = Self {
             now: Duration::ZERO,
-            random: Random::new(seed),
+            random: Dice::new(seed),
             events: BTreeMap::new(),
             order: 0,
             nodes: (0..NODES).map(Node::new).collect(),
@@ -269,7 +269,7 @@ impl World {
     }
 
     fn new_incarnation(&mut self, node: usize, next_run: u32) -> Incarnation {
-        let incarnation = Incarnation::new(self.random.number()).unwrap();
+        let incarnation = Incarnation::new(self.random.bits()).unwrap();
         let run = self.nodes[node].run + next_run;
         self.incarnations.insert(incarnation, (node, run));
         incarnation

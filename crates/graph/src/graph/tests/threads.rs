@@ -4,6 +4,8 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use simulated::Dice;
+
 use super::{Counts, Graph, id, subscribers, subscriptions};
 use crate::id::Id;
 
@@ -24,24 +26,15 @@ const IDS: [&str; 8] = [
     "cy",
 ];
 
-/// Returns a number below `bound` from a xorshift generator, so that a seed reproduces a thread's
-/// operations.
-fn draw(state: &mut u64, bound: usize) -> usize {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    (*state >> 16) as usize % bound
-}
-
-/// Runs `part` in all threads concurrently, each with its own seed.
-fn together(part: impl Fn(u64) + Sync) {
+/// Runs `part` in all threads concurrently, each with its own dice.
+fn together(part: impl Fn(Dice) + Sync) {
     let barrier = Barrier::new(THREADS as usize);
     thread::scope(|scope| {
         for number in 1..=THREADS {
             let (barrier, part) = (&barrier, &part);
             scope.spawn(move || {
                 barrier.wait();
-                part(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(number));
+                part(Dice::new(number));
             });
         }
     });
@@ -75,10 +68,10 @@ fn directions_agree_after_threads_change_the_same_edges() {
     let graph = Graph::memory();
     let ids = IDS.map(id);
     let (made, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    together(|mut seed| {
+    together(|mut dice| {
         for _ in 0..ROUNDS {
-            let (from, to) = (&ids[draw(&mut seed, 8)], &ids[draw(&mut seed, 8)]);
-            if draw(&mut seed, 2) == 0 {
+            let (from, to) = (&ids[dice.roll(8)], &ids[dice.roll(8)]);
+            if dice.roll(2) == 0 {
                 let new = graph.subscribe(from, to).unwrap();
                 made.fetch_add(new.into(), Ordering::Relaxed);
             } else {
@@ -100,9 +93,9 @@ fn directions_agree_after_threads_change_one_edge() {
     // Disagreement of the directions is asserted within the change, as the next change may hide it.
     let ids = ["1", "1000000"].map(id);
     let graph = Graph::memory();
-    together(|mut seed| {
+    together(|mut dice| {
         for _ in 0..ROUNDS {
-            if draw(&mut seed, 2) == 0 {
+            if dice.roll(2) == 0 {
                 graph.subscribe(&ids[0], &ids[1]).unwrap();
             } else {
                 graph.unsubscribe(&ids[0], &ids[1]).unwrap();
@@ -116,10 +109,10 @@ fn directions_agree_after_threads_change_one_edge() {
 fn directions_agree_after_threads_remove_ids_while_others_subscribe() {
     let graph = Graph::memory();
     let ids = IDS.map(id);
-    together(|mut seed| {
+    together(|mut dice| {
         for _ in 0..ROUNDS {
-            let (from, to) = (&ids[draw(&mut seed, 8)], &ids[draw(&mut seed, 8)]);
-            match draw(&mut seed, 4) {
+            let (from, to) = (&ids[dice.roll(8)], &ids[dice.roll(8)]);
+            match dice.roll(4) {
                 0 => {
                     graph.remove(from).unwrap();
                 }
@@ -150,11 +143,11 @@ fn a_walk_during_changes_ascends_and_visits_every_stable_subscriber() {
     for number in (0..20_000).step_by(2) {
         graph.subscribe(&Id::from(number), &star).unwrap();
     }
-    together(|mut seed| {
+    together(|mut dice| {
         for _ in 0..20 {
             for _ in 0..500 {
-                let fan = Id::from(draw(&mut seed, 20_000) as u32 | 1);
-                if draw(&mut seed, 2) == 0 {
+                let fan = Id::from(dice.roll(20_000) as u32 | 1);
+                if dice.roll(2) == 0 {
                     graph.subscribe(&fan, &star).unwrap();
                 } else {
                     graph.unsubscribe(&fan, &star).unwrap();

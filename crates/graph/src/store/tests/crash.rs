@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use simulated::Dice;
 use simulated::disk::{Disk, Faults};
 
 use super::super::{Store, pair};
@@ -82,14 +83,9 @@ impl World {
     }
 }
 
-/// Returns random changes for a seed; every third id is text.
-pub(super) fn changes(seed: &mut u64, cast: u64) -> Vec<Change> {
-    let mut random = |below: u64| {
-        *seed = seed
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (*seed >> 33) % below
-    };
+/// Returns random changes; every third id is text.
+pub(super) fn changes(dice: &mut Dice, cast: u64) -> Vec<Change> {
+    let mut random = |below: u64| dice.within(0..below);
     let mut changes = Vec::new();
     for _ in 0..1 + random(40) {
         let mut id = || match random(cast) {
@@ -181,7 +177,7 @@ fn play(start: &[u8], seed: u64, commits: usize, faults: Faults) -> (Vec<Edges>,
         power_lost_at: faults.power_lost_at.map(|at| at + before_any),
         ..faults
     });
-    let mut random = seed;
+    let mut random = Dice::new(seed);
     let mut possible = vec![world.model.clone()];
     for _ in 0..commits {
         // All commits that were acknowledged before the power loss must be there. The commit during
@@ -226,7 +222,7 @@ fn a_power_loss_at_any_sync_keeps_exactly_the_acknowledged_commits() {
 #[test]
 fn a_kill_after_any_commit_loses_no_commit() {
     let mut world = World::open(empty_file());
-    let mut random = 99;
+    let mut random = Dice::new(99);
     for round in 0..COMMITS {
         assert!(world.commit(&changes(&mut random, 60)));
         let found = World::open(world.disk.after_kill());

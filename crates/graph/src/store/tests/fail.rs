@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 
+use simulated::Dice;
 use simulated::disk::{Faults, Nth};
 
 use super::super::Store;
@@ -93,7 +94,7 @@ fn a_failed_sync_fails_only_its_commit_and_later_ones_survive_a_power_loss() {
     for commit in (0..8).chain([24, 32, 40, 48]) {
         for offset in 1..=2 {
             let mut world = World::open(start.clone());
-            let mut random = commit;
+            let mut random = Dice::new(commit);
             for _ in 0..commit {
                 assert!(world.commit(&changes(&mut random, 900)));
             }
@@ -149,7 +150,7 @@ fn a_change_without_effect_is_true_after_a_failed_commit() {
 #[test]
 fn a_full_disk_refuses_changes_until_there_is_room() {
     let mut world = World::open(empty_file());
-    let mut random = 5;
+    let mut random = Dice::new(5);
     let mut size = 30;
     let mut commit = |world: &mut World| {
         size += 100;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
+use simulated::Dice;
 use simulated::disk::{Disk as SimDisk, Faults, Nth};
 
 use super::super::log::CHECKPOINTS_MAX;
@@ -31,7 +32,7 @@ struct Log {
 
 impl Log {
     fn new(start: &[u8], seed: u64) -> Self {
-        let mut random = seed;
+        let mut random = Dice::new(seed);
         let mut world = World::open(start.to_vec());
         let (mut entries, mut after) = (vec![Vec::new()], vec![world.model.clone()]);
         for _ in 0..ENTRIES {

@@ -4,6 +4,7 @@ use std::fs;
 use std::sync::Arc;
 
 use redb::{Database, TableDefinition};
+use simulated::Dice;
 
 use super::super::{Directory, OpenError, Store};
 use super::crash::{World, changes, edges, empty_file};
@@ -23,7 +24,7 @@ fn refused(content: &[u8]) -> OpenError {
 
 fn filled() -> Vec<u8> {
     let mut world = World::open(empty_file());
-    let mut random = 3;
+    let mut random = Dice::new(3);
     for _ in 0..20 {
         assert!(world.commit(&changes(&mut random, 500)));
     }
