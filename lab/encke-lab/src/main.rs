@@ -12,9 +12,12 @@ mod compare;
 // What they share.
 mod server_program;
 
+use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use cli::failure::Failure;
 use cli::manual::{self, CompletionsArguments, ManArguments};
 
 use compare::CompareArguments;
@@ -84,6 +87,14 @@ fn main() -> ExitCode {
         Verb::Completions(arguments) => manual::completions(Arguments::command(), &arguments),
         Verb::Man(arguments) => manual::man(Arguments::command(), &arguments),
     })
+}
+
+/// Returns the error of a file that cannot be written.
+fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    Failure::failed(format_args!(
+        "{} cannot be written: {error}",
+        path.display()
+    ))
 }
 
 #[cfg(test)]

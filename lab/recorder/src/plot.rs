@@ -81,6 +81,15 @@ pub struct Panel {
     pub right: Option<Axis>,
 }
 
+impl Panel {
+    /// Creates a chart with a scale on the left alone.
+    pub fn new(title: impl Into<String>, unit: Unit, lines: Vec<Line>) -> Self {
+        let title = title.into();
+        let left = Axis { title, unit, lines };
+        Self { left, right: None }
+    }
+}
+
 /// Panels above each other, with one horizontal scale.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
@@ -93,14 +102,21 @@ pub struct Figure {
 }
 
 impl Figure {
+    /// Creates a figure without a title.
+    pub fn untitled(panels: Vec<Panel>, across: XScale) -> Self {
+        Self {
+            title: String::new(),
+            panels,
+            across,
+        }
+    }
+
     /// Returns the labels of all lines, each once, in order of appearance.
     fn labels(&self) -> Vec<&str> {
         let mut labels: Vec<&str> = Vec::new();
-        for axis in self.axes() {
-            for line in &axis.lines {
-                if !labels.contains(&line.label.as_str()) {
-                    labels.push(&line.label);
-                }
+        for line in self.axes().flat_map(|axis| &axis.lines) {
+            if !labels.contains(&line.label.as_str()) {
+                labels.push(&line.label);
             }
         }
         labels
