@@ -1,11 +1,12 @@
 //! Line charts for reports: lines over time, in panels above each other.
 //!
 //! `recording` parses what `record` wrote, `panels` selects what to draw, `scale` chooses units and
-//! ticks, `figure` draws on any backend, and `render` writes SVG and PNG files.
+//! ticks, `canvas` has what is drawn, `figure` draws on any backend, and `render` writes SVG and PNG files.
 
 pub mod recording;
 pub mod panels;
 mod scale;
+pub mod canvas;
 mod figure;
 pub mod render;
 
