@@ -2,10 +2,9 @@
 //! a report of the cost.
 //!
 //! `preparation` sets up the machine, `engine` and `service` run the servers, `clients` runs the
-//! users in their own process, `recorder` records the servers, and `restart` and `cluster` kill
-//! servers during the run. `options` is what
-//! is asked for, `proof` is the result, `history` has earlier results, and `page` is the
-//! report. This file runs the steps in order.
+//! users in their own process, `recorder` records the servers, and `restart` and `outage` kill
+//! servers during the run. `options` is what is asked for, `proof` is the result, `history` has
+//! earlier results, and `page` is the report. This file runs the steps in order.
 
 mod options;
 mod preparation;
@@ -14,7 +13,7 @@ mod service;
 pub mod clients;
 mod recorder;
 mod restart;
-pub mod cluster;
+pub mod outage;
 pub mod proof;
 pub mod history;
 pub mod page;
@@ -31,8 +30,8 @@ use load::friends;
 use machine::failure::{Context, Failure, Outcome};
 use machine::interrupt::Interrupt;
 
-use cluster::Outage;
 pub use options::{Options, Progress};
+use outage::Outage;
 use preparation::PreparedMachine;
 use proof::{DriveResult, Graph, OpeningResult, Proof};
 use recorder::Recorder;
@@ -62,7 +61,8 @@ const RETURN_MAX: Duration = Duration::from_secs(600);
 /// Time limit for the last deliveries after all events are published.
 const LAST_DELIVERIES_MAX: Duration = Duration::from_secs(60);
 
-/// Runs the experiment with a server of this `program`. After an interrupt, returns the result so far.
+/// Runs the experiment with a server of this `program`. After an interrupt, returns the result so
+/// far.
 ///
 /// # Errors
 ///

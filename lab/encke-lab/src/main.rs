@@ -11,13 +11,11 @@ mod compare;
 
 // What they share.
 mod server_program;
+mod output_file;
 
-use std::io;
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use cli::failure::Failure;
 use cli::manual::{self, CompletionsArguments, ManArguments};
 
 use compare::CompareArguments;
@@ -87,14 +85,6 @@ fn main() -> ExitCode {
         Verb::Completions(arguments) => manual::completions(Arguments::command(), &arguments),
         Verb::Man(arguments) => manual::man(Arguments::command(), &arguments),
     })
-}
-
-/// Returns the error of a file that cannot be written.
-fn unwritable(path: &Path, error: &io::Error) -> Failure {
-    Failure::failed(format_args!(
-        "{} cannot be written: {error}",
-        path.display()
-    ))
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@ use cli::output;
 use cli::progress::ProgressBar;
 use machine::interrupt::Interrupt;
 
-use crate::{server_program, unwritable};
+use crate::output_file::unwritable;
+use crate::server_program;
 use arguments::ProveArguments;
 
 /// Runs the experiment, or, in a child process, the users of one.

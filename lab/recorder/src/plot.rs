@@ -1,7 +1,8 @@
 //! Line charts for reports: lines over time, in panels above each other.
 //!
 //! `recording` parses what `record` wrote, `panels` selects what to draw, `scale` chooses units and
-//! ticks, `canvas` has what is drawn, `figure` draws on any backend, and `render` writes SVG and PNG files.
+//! ticks, `canvas` draws texts and lines on any backend, `figure` draws a figure with it, and
+//! `render` writes SVG and PNG files.
 
 pub mod recording;
 pub mod panels;

@@ -97,8 +97,8 @@ impl Summary {
     }
 }
 
-/// Writes the rows that `read` reads to `out` and flushes each, and passes each to `tell`, until the duration is over or
-/// a sleep is interrupted.
+/// Writes the rows that `read` reads to `out` and flushes each, and passes each to `tell`, until
+/// the duration is over or a sleep is interrupted.
 ///
 /// # Errors
 ///

@@ -120,7 +120,6 @@ impl Hello {
                 answer: settings.answer.clone(),
                 idle_timeout: settings.idle_timeout,
             };
-            let options = options.clone();
             // With a private table the worker must open its sockets itself, on its own thread.
             move || {
                 let driver = System::new(config.mailbox.as_ref())?;

@@ -2,7 +2,7 @@
 
 mod parts;
 mod restart;
-mod cluster;
+mod outage;
 mod latency;
 
 use std::fmt;
@@ -56,7 +56,7 @@ pub fn html(proof: &Proof) -> Outcome<String> {
     }
     if let Some(driven) = driven {
         if let Some(cluster) = cluster {
-            cluster::outage(cluster, &mut page)?;
+            outage::section(cluster, &mut page)?;
         }
         if let Some(restart) = &driven.restart {
             restart::recovery(restart, &mut page)?;

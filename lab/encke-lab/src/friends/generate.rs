@@ -13,7 +13,7 @@ use load::friends::{End, Options, Report};
 use machine::interrupt::Interrupt;
 
 use super::arguments::GenerateArguments;
-use crate::unwritable;
+use crate::output_file::unwritable;
 
 /// Width of the longest bar of the histogram, in characters.
 const BAR_COLUMNS: f64 = 40.0;

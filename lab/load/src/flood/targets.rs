@@ -151,9 +151,9 @@ impl Targets {
         self.servers[0].address
     }
 
-    /// Returns the server of client `ordinal` after `moves` moves: its own or, if the servers are nodes, another one after each
-    /// move. The clients of one node spread evenly over the others, and each returns to its own
-    /// node only after all others.
+    /// Returns the server of client `ordinal` after `moves` moves: its own or, if the servers are
+    /// nodes, another one after each move. The clients of one node spread evenly over the others,
+    /// and each returns to its own node only after all others.
     pub(super) fn server_of(&self, (ordinal, moves): (u32, u8)) -> &Server {
         let (entry, _) = self.entry(ordinal);
         let (own, count) = (entry.server as usize, self.servers.len());

@@ -81,6 +81,10 @@ impl<B: DrawingBackend> Canvas<B> {
     }
 
     /// Writes a text, whose middle or end is at `(x, y)`.
+    ///
+    /// # Errors
+    ///
+    /// When the backend fails.
     pub fn text(
         &self,
         text: &str,
@@ -96,6 +100,10 @@ impl<B: DrawingBackend> Canvas<B> {
     }
 
     /// Draws a line through these points.
+    ///
+    /// # Errors
+    ///
+    /// When the backend fails.
     pub fn stroke(&self, points: &[(f64, f64)], colour: RGBColor, width: u32) -> Drawn<B> {
         let pixels: Vec<(i32, i32)> = points.iter().map(|&point| self.pixels(point)).collect();
         let width = (f64::from(width) * self.grain) as u32;
@@ -104,6 +112,10 @@ impl<B: DrawingBackend> Canvas<B> {
     }
 
     /// Draws a thin line that is sharp at any scale.
+    ///
+    /// # Errors
+    ///
+    /// When the backend fails.
     pub fn rule(&self, from: (i32, i32), to: (i32, i32), colour: RGBColor) -> Drawn<B> {
         let grain = self.grain as i32;
         let corner = |(x, y): (i32, i32)| (x * grain, y * grain);
@@ -118,6 +130,10 @@ impl<B: DrawingBackend> Canvas<B> {
     }
 
     /// Draws a dot.
+    ///
+    /// # Errors
+    ///
+    /// When the backend fails.
     pub fn dot(&self, at: (i32, i32), radius: i32, colour: RGBColor) -> Drawn<B> {
         self.area.draw(&Circle::new(at, radius, colour.filled()))
     }

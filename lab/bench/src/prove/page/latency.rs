@@ -54,7 +54,8 @@ pub(super) fn table(driven: &DriveResult, page: &mut String) -> Outcome<()> {
             false => String::new(),
         };
         *page += &format!(
-            "<tr><td>{share}</td><td class=\"n\">{delivered}</td><td class=\"n\">{receipt}</td></tr>\n"
+            "<tr><td>{share}</td><td class=\"n\">{delivered}</td>\
+             <td class=\"n\">{receipt}</td></tr>\n"
         );
     }
     *page += "</tbody>\n</table>\n";

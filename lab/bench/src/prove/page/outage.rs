@@ -5,11 +5,11 @@ use machine::humanize::count;
 use recorder::plot::{Figure, Line, Panel, Unit, XScale};
 
 use super::parts::{append_chart, panel, rates};
-use crate::prove::cluster::ClusterResult;
+use crate::prove::outage::ClusterResult;
 use crate::prove::service::node_name;
 
 /// Appends the section about the killed node and server of the engine.
-pub(super) fn outage(cluster: &ClusterResult, page: &mut String) -> Outcome<()> {
+pub(super) fn section(cluster: &ClusterResult, page: &mut String) -> Outcome<()> {
     *page += &format!(
         "<h2>Killed and back</h2>\n<p class=\"note\">kill -9 of node {}, which had {} users, \
              and of {}, the server of the engine that led the log, {:.1} s after the start; both \
