@@ -1,16 +1,16 @@
 //! A client of Encke's control API, for the commands. Its errors say what to do.
 
 mod exchange;
-mod secure;
 mod lines;
 mod refusal;
 #[cfg(test)]
 mod tests;
 
 use std::io::{Read, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
-use secure::Secure;
+use rustls::ClientConfig;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -57,22 +57,12 @@ pub struct EventMetadata<'a> {
 #[derive(Debug)]
 pub struct ControlClient {
     shown: String,
+    url: Url,
+    /// The configuration of TLS, for an `https` URL.
+    tls: Option<Arc<ClientConfig>>,
     bearer: Option<String>,
     read_timeout: Option<Duration>,
-    channel: Channel,
-}
-
-/// How requests reach the listener.
-#[derive(Debug)]
-enum Channel {
-    /// Over a connection of this crate. It adds little to measured times, and a response can be
-    /// read while the request is written.
-    Plain {
-        url: Url,
-        connection: Option<Connection>,
-    },
-    /// Through `ureq`, which reads the response after the request is written.
-    Tls(Secure),
+    connection: Option<Connection>,
 }
 
 impl ControlClient {
@@ -93,19 +83,14 @@ impl ControlClient {
     /// Those of [`new`](Self::new), and when the authorities cannot be used.
     pub fn trusting(authorities: &Authorities, url: &str, token: Option<&str>) -> Outcome<Self> {
         let parsed = Url::parse(url)?;
-        let channel = if parsed.is_secure() {
-            Channel::Tls(Secure::new(parsed.authority(), authorities)?)
-        } else {
-            Channel::Plain {
-                url: parsed,
-                connection: None,
-            }
-        };
+        let tls = parsed.is_secure().then(|| authorities.config());
         Ok(Self {
             shown: url.trim_end_matches('/').to_owned(),
+            url: parsed,
+            tls: tls.transpose()?.map(Arc::new),
             bearer: token.map(|token| format!("Bearer {token}")),
             read_timeout: None,
-            channel,
+            connection: None,
         })
     }
 
@@ -126,11 +111,11 @@ impl ControlClient {
         payload: &[u8],
         labels: EventMetadata<'_>,
     ) -> Outcome<Receipt> {
-        let path = with_kind(
+        self.receipt(
             format!("/v1/publish/{}", encode_segment(subject)),
-            labels.kind,
-        );
-        self.receipt(&path, payload, labels)
+            payload,
+            labels,
+        )
     }
 
     /// Publishes `payload` about `subject` without waiting for the workers to deliver it.
@@ -155,8 +140,7 @@ impl ControlClient {
         payload: &[u8],
         labels: EventMetadata<'_>,
     ) -> Outcome<Receipt> {
-        let path = with_kind(format!("/v1/send/{}", encode_segment(id)), labels.kind);
-        self.receipt(&path, payload, labels)
+        self.receipt(format!("/v1/send/{}", encode_segment(id)), payload, labels)
     }
 
     /// Subscribes `subscriber` to `subject`. Returns whether the subscription is new.
@@ -175,12 +159,8 @@ impl ControlClient {
     ///
     /// Those of [`publish`](Self::publish).
     pub fn unsubscribe(&mut self, subscriber: &str, subject: &str) -> Outcome<bool> {
-        let answer = self.call(
-            "DELETE",
-            &edge(subscriber, subject),
-            None,
-            RequestBody::None,
-        )?;
+        let path = edge(subscriber, subject);
+        let answer = self.call("DELETE", &path, None, RequestBody::None)?;
         changed(&answer, "removed")
     }
 
@@ -190,8 +170,7 @@ impl ControlClient {
     ///
     /// Those of [`publish`](Self::publish).
     pub fn sessions(&mut self, id: &str) -> Outcome<Value> {
-        let path = format!("/v1/sessions/{}", encode_segment(id));
-        self.call("GET", &path, None, RequestBody::None)
+        self.read(&format!("/v1/sessions/{}", encode_segment(id)))
     }
 
     /// Explains whether `subscriber` would receive an event about `subject` now.
@@ -201,8 +180,9 @@ impl ControlClient {
     /// Those of [`publish`](Self::publish).
     pub fn explain_delivery(&mut self, subject: &str, subscriber: &str) -> Outcome<Value> {
         let (subject, subscriber) = (encode_segment(subject), encode_segment(subscriber));
-        let path = format!("/v1/explain?subject={subject}&subscriber={subscriber}");
-        self.call("GET", &path, None, RequestBody::None)
+        self.read(&format!(
+            "/v1/explain?subject={subject}&subscriber={subscriber}"
+        ))
     }
 
     /// Returns which of `ids` are online.
@@ -230,8 +210,7 @@ impl ControlClient {
     ///
     /// Those of [`publish`](Self::publish).
     pub fn issue_ticket(&mut self, ids: &[String], ttl: Duration) -> Outcome<Value> {
-        let request = json!({"ids": ids, "ttl": ttl.as_secs()});
-        self.post("/v1/tickets", &request)
+        self.post("/v1/tickets", &json!({"ids": ids, "ttl": ttl.as_secs()}))
     }
 
     /// Revokes the tokens and tickets of `id` that were issued before a time in seconds since 1970;
@@ -270,8 +249,7 @@ impl ControlClient {
     ///
     /// Those of [`publish`](Self::publish).
     pub fn slowest(&mut self, limit: usize) -> Outcome<Value> {
-        let path = format!("/v1/slowest?limit={limit}");
-        self.call("GET", &path, None, RequestBody::None)
+        self.read(&format!("/v1/slowest?limit={limit}"))
     }
 
     /// Returns the server's statistics.
@@ -280,7 +258,7 @@ impl ControlClient {
     ///
     /// Those of [`publish`](Self::publish).
     pub fn stats(&mut self) -> Outcome<Value> {
-        self.call("GET", "/v1/stats", None, RequestBody::None)
+        self.read("/v1/stats")
     }
 
     /// Returns the state of the cluster that the server is a node of.
@@ -289,7 +267,7 @@ impl ControlClient {
     ///
     /// Those of [`publish`](Self::publish).
     pub fn cluster(&mut self) -> Outcome<Value> {
-        self.call("GET", "/v1/cluster", None, RequestBody::None)
+        self.read("/v1/cluster")
     }
 
     /// Drains a node of the cluster.
@@ -304,13 +282,12 @@ impl ControlClient {
 
     /// Returns whether the server answers that it is healthy.
     pub fn is_healthy(&mut self) -> bool {
-        self.call("GET", "/healthz", None, RequestBody::None)
-            .is_ok()
+        self.read("/healthz").is_ok()
     }
 
     /// Returns whether the server answers that it is ready for clients.
     pub fn is_ready(&mut self) -> bool {
-        self.call("GET", "/readyz", None, RequestBody::None).is_ok()
+        self.read("/readyz").is_ok()
     }
 
     /// Fetches the JSON document at `path`.
@@ -356,26 +333,21 @@ impl ControlClient {
     ///
     /// Those of [`publish`](Self::publish), and when `batch` cannot be read.
     pub fn publish_batch(&mut self, batch: &mut dyn Read) -> Outcome<Value> {
-        self.stream(
-            "/v1/publish?receipts=summary",
-            "application/x-ndjson",
-            batch,
-        )
+        let path = "/v1/publish?receipts=summary";
+        self.stream(path, "application/x-ndjson", batch)
     }
 
     fn receipt(
         &mut self,
-        path: &str,
+        mut path: String,
         payload: &[u8],
         labels: EventMetadata<'_>,
     ) -> Outcome<Receipt> {
-        let content_type = labels.content_type.unwrap_or(TEXT);
-        let value = self.call(
-            "POST",
-            path,
-            Some(content_type),
-            RequestBody::Bytes(payload),
-        )?;
+        if let Some(kind) = labels.kind {
+            path += &format!("?type={}", encode_segment(kind));
+        }
+        let content_type = Some(labels.content_type.unwrap_or(TEXT));
+        let value = self.call("POST", &path, content_type, RequestBody::Bytes(payload))?;
         serde_json::from_value(value).context("reading the receipt")
     }
 }
@@ -397,11 +369,4 @@ fn changed(answer: &Value, member: &str) -> Outcome<bool> {
         ))
     })?;
     Ok(count > 0)
-}
-
-fn with_kind(path: String, kind: Option<&str>) -> String {
-    match kind {
-        Some(kind) => format!("{path}?type={}", encode_segment(kind)),
-        None => path,
-    }
 }

@@ -13,6 +13,5 @@ mod tests;
 
 pub use body::{Body, Part};
 pub use chunks::ChunkWriter;
-pub(crate) use connection::CONNECT_TIMEOUT;
 pub use connection::{Connection, RequestBody, Response};
 pub use url::{Url, encode_segment};

@@ -18,6 +18,7 @@ mod tests;
 
 use serde::Serialize;
 
+use finding::Limit;
 pub use finding::{Finding, Remedy, Severity, Workload};
 use readings::Readings;
 

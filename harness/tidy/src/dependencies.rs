@@ -205,14 +205,14 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "load",
-        uses: &["client", "machine", "recorder"],
+        uses: &["cli", "client", "machine", "recorder"],
         not_named: &[],
         not_reached: &[ASYNC],
     },
     // It measures another process.
     Rule {
         name: "bench",
-        uses: &["client", "load", "machine", "recorder"],
+        uses: &["cli", "client", "load", "machine", "recorder"],
         not_named: &[],
         not_reached: &[ASYNC],
     },

@@ -7,8 +7,7 @@ use std::fs;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -65,12 +64,9 @@ impl Centrifugo {
             .stdin(Stdio::null())
             .stdout(Stdio::null());
         let mut child = OwnedChild::spawn(&mut command)?;
-        let until = Instant::now() + START_TIMEOUT;
-        while TcpStream::connect(address).is_err() {
-            if child.has_ended()? || Instant::now() > until {
-                return Err(Failure::new("Centrifugo did not start to listen"));
-            }
-            thread::sleep(Duration::from_millis(20));
+        let listens = || TcpStream::connect(address).is_ok();
+        if !child.wait_until(START_TIMEOUT, listens)? {
+            return Err(Failure::new("Centrifugo did not start to listen"));
         }
         let url = Url::parse(&format!("http://{address}"))?;
         let api = Connection::open(&url).context("connecting to Centrifugo")?;
@@ -108,17 +104,11 @@ impl Centrifugo {
     }
 
     fn call(&mut self, method: &str, request: &Value) -> Outcome<Value> {
-        let body = request.to_string();
+        let (path, body) = (format!("/api/{method}"), request.to_string());
         let fields = [("Content-Type", "application/json")];
-        let (answer, body) = self
-            .api
-            .exchange(
-                "POST",
-                &format!("/api/{method}"),
-                &fields,
-                RequestBody::Bytes(body.as_bytes()),
-            )
-            .context("calling Centrifugo")?;
+        let body = RequestBody::Bytes(body.as_bytes());
+        let answered = self.api.exchange("POST", &path, &fields, body);
+        let (answer, body) = answered.context("calling Centrifugo")?;
         let mut told: Value = serde_json::from_slice(&body).unwrap_or_default();
         match told["result"].take() {
             Value::Object(result) if answer.status == 200 => Ok(Value::Object(result)),

@@ -6,12 +6,15 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Instant;
 
+use clap::Args;
 use machine::failure::{Context, Failure, Outcome};
-use recorder::measure::{CpuTime, median};
+use recorder::measure::median;
+use serde_json::Value;
 
 use crate::child::Server;
-use crate::config::BenchConfig;
-use crate::report::{Bound, Report};
+use crate::config::{BenchConfig, at_least_one};
+use crate::cost::Meter;
+use crate::report::Report;
 
 /// First subscriber that changes, above the users of a generated graph.
 const FIRST: u32 = 1_500_000_000;
@@ -23,13 +26,16 @@ const SYNCS: u32 = 200;
 const PAGE_BYTES: usize = 4096;
 
 /// Size of the benchmark.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args)]
 pub struct Parameters {
-    /// Data directory, which may already contain a graph. The changes stay in it.
+    /// Data directory, created if missing; changes stay in it
+    #[arg(long)]
     pub data: PathBuf,
-    /// Clients, each with its own connection. Each waits for an answer before its next change.
+    /// Clients, each with its own connection
+    #[arg(long, default_value = "64", value_parser = at_least_one)]
     pub clients: u32,
-    /// Changes of each client.
+    /// Changes of each client
+    #[arg(long, default_value = "2000", value_parser = at_least_one)]
     pub changes: u32,
 }
 
@@ -38,30 +44,28 @@ pub struct Parameters {
 /// # Errors
 ///
 /// When the server cannot be started, or a request fails.
-pub fn run(setting: &BenchConfig, extent: &Parameters) -> Outcome<Report> {
+pub fn run(setting: &BenchConfig, parameters: &Parameters) -> Outcome<Report> {
     let mut setting = setting.clone();
-    let data = extent.data.display().to_string();
+    let data = parameters.data.display().to_string();
     setting
         .server_arguments
         .extend(["--memory=false".to_owned(), "--data".to_owned(), data]);
     let (server, seconds) = start(&setting)?;
 
     let stats = server.control()?.stats()?;
-    let edges = stats
-        .pointer("/graph/edges")
-        .and_then(|edges| edges.as_u64());
+    let edges = stats.pointer("/graph/edges").and_then(Value::as_u64);
     let edges = edges.ok_or_else(|| Failure::new("/v1/stats has no number at /graph/edges"))?;
     let mut report = Report::new(format!("Durable changes, a graph of {edges} edges"));
-    report.bounded("start to serving", seconds, "s", Bound::AtMost(1.5));
+    report.at_most("start to serving", seconds, "s", 1.5);
 
-    let sync = sync_seconds(&extent.data)?;
+    let sync = sync_seconds(&parameters.data)?;
     report.figure("one sync of a page on this disk", sync * 1e6, "us");
-    change(&server, extent, &mut report)?;
+    change(&server, parameters, &mut report)?;
 
     // Dropping the server kills it.
     drop(server);
     let (_, seconds) = start(&setting)?;
-    report.bounded("start after a kill", seconds, "s", Bound::AtMost(3.0));
+    report.at_most("start after a kill", seconds, "s", 3.0);
     Ok(report)
 }
 
@@ -90,12 +94,11 @@ fn sync_seconds(data: &Path) -> Outcome<f64> {
     Ok(median(&times))
 }
 
-fn change(server: &Server, extent: &Parameters, report: &mut Report) -> Outcome<()> {
-    let before = CpuTime::of(server.pid())?;
-    let begun = Instant::now();
-    let clients: Vec<_> = (0..extent.clients)
+fn change(server: &Server, parameters: &Parameters, report: &mut Report) -> Outcome<()> {
+    let meter = Meter::start(server.pid())?;
+    let clients: Vec<_> = (0..parameters.clients)
         .map(|client| {
-            let (mut control, changes) = (server.control()?, extent.changes);
+            let (mut control, changes) = (server.control()?, parameters.changes);
             Ok(thread::spawn(move || -> Outcome<Vec<f64>> {
                 let subscriber = (FIRST + client).to_string();
                 (0..changes)
@@ -112,21 +115,16 @@ fn change(server: &Server, extent: &Parameters, report: &mut Report) -> Outcome<
     for client in clients {
         times.extend(client.join().expect("a client does not panic")?);
     }
-    let seconds = begun.elapsed().as_secs_f64();
-    let spent = &CpuTime::of(server.pid())? - &before;
+    let spent = meter.stop()?;
     times.sort_by(f64::total_cmp);
     let changes = times.len() as f64;
-    let rate = changes / seconds;
-    let name = format!("{} clients, an edge a request: rate", extent.clients);
-    report.bounded(name, rate, "changes/s", Bound::AtLeast(10_000.0));
+    let name = format!("{} clients, an edge a request: rate", parameters.clients);
+    report.at_least(&name, changes / spent.seconds, "changes/s", 10_000.0);
     for (name, share) in [("latency p50", 0.5), ("latency p99", 0.99)] {
         let time = times.get((changes * share) as usize).copied();
         report.figure(name, time.unwrap_or_default() * 1000.0, "ms");
     }
-    report.figure(
-        "processor of the server",
-        spent.total as f64 / 1000.0 / changes,
-        "us/change",
-    );
+    let cost = spent.micros_each(changes);
+    report.figure("processor of the server", cost, "us/change");
     Ok(())
 }

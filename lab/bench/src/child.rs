@@ -1,6 +1,7 @@
 //! Child processes: helpers that execute commands, and the server being measured. They end with
 //! this process, also on an interrupt.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -25,6 +26,9 @@ const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Time limit for a node of a cluster to be ready, as the engine elects leaders first.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Interval of checks whether a server listens.
+const CHECK_EVERY: Duration = Duration::from_millis(5);
 
 /// Lines shown of the log of a server that ended unexpectedly.
 const LAST_LINES: usize = 5;
@@ -117,10 +121,21 @@ impl OwnedChild {
         self.0.id()
     }
 
-    /// Whether the process has ended.
-    pub(crate) fn has_ended(&mut self) -> Outcome<bool> {
-        let ended = self.0.try_wait().context("looking after a process")?;
-        Ok(ended.is_some())
+    /// Waits until `is_ready`. Returns false if the process ends before that, or the time is over.
+    pub(crate) fn wait_until(
+        &mut self,
+        timeout: Duration,
+        mut is_ready: impl FnMut() -> bool,
+    ) -> Outcome<bool> {
+        let until = Instant::now() + timeout;
+        while !is_ready() {
+            let ended = self.0.try_wait().context("looking after a process")?;
+            if ended.is_some() || Instant::now() > until {
+                return Ok(false);
+            }
+            thread::sleep(CHECK_EVERY);
+        }
+        Ok(true)
     }
 }
 
@@ -142,23 +157,12 @@ pub struct Helper {
 }
 
 impl Helper {
-    /// Starts `compare` of this program with `arguments`.
-    ///
-    /// # Errors
-    ///
-    /// When the process cannot be started.
-    pub fn compare(arguments: &[String]) -> Outcome<Self> {
-        let mut all = vec!["compare".to_owned()];
-        all.extend_from_slice(arguments);
-        Self::start(&all)
-    }
-
     /// Starts this program with `arguments`.
     ///
     /// # Errors
     ///
     /// When the process cannot be started.
-    pub fn start(arguments: &[String]) -> Outcome<Self> {
+    pub fn start(arguments: &[impl AsRef<OsStr>]) -> Outcome<Self> {
         let program = std::env::current_exe().context("finding this program")?;
         let mut command = Command::new(program);
         command
@@ -186,10 +190,8 @@ impl Helper {
     ///
     /// When the helper has ended.
     pub fn send(&mut self, line: &str) -> Outcome<()> {
-        let input = self
-            .input
-            .as_mut()
-            .expect("input is open until the helper quits");
+        let input = self.input.as_mut();
+        let input = input.expect("input is open until the helper quits");
         writeln!(input, "{line}")
             .and_then(|()| input.flush())
             .context("talking to a helper process")
@@ -202,11 +204,8 @@ impl Helper {
     /// When the helper has ended, or its answer is not JSON.
     pub fn answer(&mut self) -> Outcome<Value> {
         let mut line = String::new();
-        let read = self
-            .output
-            .read_line(&mut line)
-            .context("listening to a helper process")?;
-        if read == 0 {
+        let read = self.output.read_line(&mut line);
+        if read.context("listening to a helper process")? == 0 {
             return Err(Failure::new("a helper process ended; its output is above"));
         }
         serde_json::from_str(&line).context("understanding a helper process")
@@ -253,17 +252,8 @@ impl Server {
     /// When the process cannot be started, or does not become healthy in time; the error has its
     /// log.
     pub fn start(program: &Path, arguments: &[String]) -> Outcome<Self> {
-        let public = host::free_loopback_address()?;
-        let mut control = public;
-        control.set_port(if public.port() < 1024 {
-            public.port() + 1
-        } else {
-            0
-        });
-        if control.port() == 0 {
-            control = host::free_loopback_address()?;
-        }
-        let mut server = Self::launch(program, public, control, arguments)?;
+        let addresses = host::free_loopback_addresses(2)?;
+        let mut server = Self::launch(program, addresses[0], addresses[1], arguments)?;
         server.wait_until_healthy()?;
         Ok(server)
     }
@@ -345,28 +335,21 @@ impl Server {
 
     fn wait_until(
         &mut self,
-        condition: impl Fn(&mut ControlClient) -> bool,
+        condition: fn(&mut ControlClient) -> bool,
         timeout: Duration,
     ) -> Outcome<()> {
-        let until = Instant::now() + timeout;
-        loop {
-            if condition(&mut self.control()?) {
-                return Ok(());
-            }
-            let ended = self
-                .child
-                .0
-                .try_wait()
-                .context("looking after the server")?;
-            if ended.is_some() || Instant::now() > until {
-                let said = std::fs::read_to_string(&self.log).unwrap_or_default();
-                return Err(Failure::new(format!(
-                    "the server did not start to listen; its log:\n{}",
-                    said.trim()
-                )));
-            }
-            thread::sleep(Duration::from_millis(5));
+        let mut control = self.control()?;
+        if self.child.wait_until(timeout, || condition(&mut control))? {
+            return Ok(());
         }
+        Err(Failure::new(format!(
+            "the server did not start to listen; its log:\n{}",
+            self.log_text().trim()
+        )))
+    }
+
+    fn log_text(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
     /// Returns the process id.
@@ -376,16 +359,12 @@ impl Server {
 
     /// Returns the relevant lines of its log: a panic, or the last lines.
     fn relevant_log_lines(&self) -> String {
-        let said = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let said = self.log_text();
         let lines: Vec<&str> = said.lines().collect();
         let from = lines.iter().position(|line| line.contains("panicked at"));
         let from = from.unwrap_or(lines.len().saturating_sub(LAST_LINES));
-        lines[from..]
-            .iter()
-            .take(LAST_LINES)
-            .copied()
-            .collect::<Vec<&str>>()
-            .join("\n")
+        let to = lines.len().min(from + LAST_LINES);
+        lines[from..to].join("\n")
     }
 
     /// Creates a client of its control listener.

@@ -1,7 +1,10 @@
 //! Configuration that all benchmarks share, and sums of the server's counters.
 
 use std::io::Read;
+use std::num::ParseIntError;
+use std::ops::Add;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -56,6 +59,16 @@ impl BenchConfig {
     }
 }
 
+/// Parses a number of an option, of which 0 means 1.
+pub(crate) fn at_least_one(text: &str) -> Result<u32, ParseIntError> {
+    text.parse().map(|number: u32| number.max(1))
+}
+
+/// Parses the length of a phase, a second or longer.
+pub(crate) fn length(text: &str) -> Result<Duration, String> {
+    Ok(cli::units::duration(text)?.max(Duration::from_secs(1)))
+}
+
 /// Returns how many threads or workers with their own descriptor tables `connections` need.
 pub fn tables_for(connections: u32) -> u32 {
     connections.div_ceil(PER_TABLE).clamp(2, 1024)
@@ -86,14 +99,8 @@ pub fn counter(stats: &Value, pointer: &str) -> Option<f64> {
     fn sum(value: &Value) -> Option<f64> {
         match value {
             Value::Number(number) => number.as_f64(),
-            Value::Array(items) => items
-                .iter()
-                .filter_map(sum)
-                .reduce(|left, right| left + right),
-            Value::Object(members) => members
-                .values()
-                .filter_map(sum)
-                .reduce(|left, right| left + right),
+            Value::Array(items) => items.iter().filter_map(sum).reduce(f64::add),
+            Value::Object(members) => members.values().filter_map(sum).reduce(f64::add),
             _ => None,
         }
     }

@@ -4,41 +4,40 @@
 //! So the two servers alternate, the order changes from pair to pair, and the first ramp does not
 //! count.
 
+use std::net::SocketAddr;
 use std::thread;
-use std::time::Duration;
 
+use clap::Args;
 use machine::failure::Outcome;
-use recorder::measure::{CpuTime, median};
+use recorder::measure::median;
 
 use crate::child;
-use crate::config::BenchConfig;
+use crate::config::{BenchConfig, at_least_one};
+use crate::cost::{Ramp, SETTLE, median_of};
 use crate::processes::{Bare, Clients, Side};
-use crate::report::{Bound, Report};
+use crate::report::Report;
 
-/// Pause after a ramp, in which the kernel frees its sockets.
-const SETTLE: Duration = Duration::from_secs(2);
-
-/// Result of one ramp.
-#[derive(Debug, Clone, Copy)]
-struct Ramp {
-    /// Sessions a second.
-    rate: f64,
-    /// CPU time of the server for each session.
-    cpu_us: f64,
-    /// Part of it in user mode, measured in ticks.
-    user_us: f64,
+/// Size of the benchmark.
+#[derive(Debug, Clone, Args)]
+pub struct Parameters {
+    /// Sessions of a ramp
+    #[arg(long, default_value_t = 200_000)]
+    pub connections: u32,
+    /// Pairs of ramps counted
+    #[arg(long, default_value = "5", value_parser = at_least_one)]
+    pub pairs: u32,
 }
 
-/// Runs `pairs` of ramps.
+/// Runs the benchmark.
 ///
 /// # Errors
 ///
 /// When a process of the benchmark cannot be started or fails.
-pub fn run(setting: &BenchConfig, pairs: u32) -> Outcome<Report> {
+pub fn run(setting: &BenchConfig, parameters: &Parameters) -> Outcome<Report> {
     let _lent = child::raise_settings(setting.connections.into());
     ramp_bare(setting)?;
     let (mut bare, mut served) = (Vec::new(), Vec::new());
-    for pair in 1..=pairs {
+    for pair in 1..=parameters.pairs {
         if pair % 2 == 1 {
             bare.push(ramp_bare(setting)?);
             served.push(ramp_server(setting)?);
@@ -46,61 +45,38 @@ pub fn run(setting: &BenchConfig, pairs: u32) -> Outcome<Report> {
             served.push(ramp_server(setting)?);
             bare.push(ramp_bare(setting)?);
         }
-        let (one, other) = (served[served.len() - 1], bare[bare.len() - 1]);
+        let (one, other) = (&served[served.len() - 1], &bare[bare.len() - 1]);
         eprintln!(
             "pair {pair}: {:.0}/s at {:.2} us; bare {:.0}/s at {:.2} us",
-            one.rate, one.cpu_us, other.rate, other.cpu_us
+            one.rate, one.total_us, other.rate, other.total_us
         );
     }
     let mut report = Report::new(format!(
-        "Connect rate, {pairs} pairs of ramps to {} sessions",
-        setting.connections
+        "Connect rate, {} pairs of ramps to {} sessions",
+        parameters.pairs, setting.connections
     ));
     for (name, ramps) in [("", &served), ("bare: ", &bare)] {
-        let middle = |of: fn(&Ramp) -> f64| median(&ramps.iter().map(of).collect::<Vec<f64>>());
-        report.figure(
-            format!("{name}connect rate"),
-            middle(|ramp| ramp.rate),
-            "sessions/s",
-        );
-        report.figure(
-            format!("{name}processor"),
-            middle(|ramp| ramp.cpu_us),
-            "us/session",
-        );
-        report.figure(
-            format!("{name}user"),
-            middle(|ramp| ramp.user_us),
-            "us/session",
-        );
+        report.part(name);
+        let middle = |of: fn(&Ramp) -> f64| median_of(ramps, of);
+        report.figure("connect rate", middle(|ramp| ramp.rate), "sessions/s");
+        report.figure("processor", middle(|ramp| ramp.total_us), "us/session");
+        report.figure("user", middle(|ramp| ramp.user_us), "us/session");
     }
     let of_bare = |of: fn(&Ramp) -> f64| -> Vec<f64> {
         let pairs = served.iter().zip(&bare);
         pairs.map(|(one, bare)| of(one) / of(bare)).collect()
     };
     let rates = of_bare(|ramp| ramp.rate);
-    let name = "connect rate, of the bare one";
-    report.bounded(
-        format!("{name}, median"),
-        median(&rates),
-        "x",
-        Bound::AtLeast(0.8),
-    );
+    report.part("connect rate, of the bare one, ");
+    report.at_least("median", median(&rates), "x", 0.8);
     report.figure(
-        format!("{name}, least"),
+        "least",
         rates.iter().copied().fold(f64::INFINITY, f64::min),
         "x",
     );
-    report.figure(
-        format!("{name}, most"),
-        rates.iter().copied().fold(0.0, f64::max),
-        "x",
-    );
-    report.figure(
-        "processor, of the bare one, median",
-        median(&of_bare(|ramp| ramp.cpu_us)),
-        "x",
-    );
+    report.figure("most", rates.iter().copied().fold(0.0, f64::max), "x");
+    report.part("processor, of the bare one, ");
+    report.figure("median", median(&of_bare(|ramp| ramp.total_us)), "x");
     Ok(report)
 }
 
@@ -116,17 +92,9 @@ fn ramp_bare(setting: &BenchConfig) -> Outcome<Ramp> {
     Ok(taken)
 }
 
-fn ramp(setting: &BenchConfig, pid: u32, address: std::net::SocketAddr) -> Outcome<Ramp> {
-    let before = CpuTime::of(pid)?;
-    let mut clients = Clients::start(setting, Side::Server, address, 0, setting.connections)?;
-    let seen = clients.opened()?;
-    let spent = &CpuTime::of(pid)? - &before;
-    clients.quit();
+fn ramp(setting: &BenchConfig, pid: u32, address: SocketAddr) -> Outcome<Ramp> {
+    let start = || Clients::start(setting, Side::Server, address, 0, setting.connections);
+    let taken = Ramp::measure(pid, start, |_, seen| Ok(seen));
     thread::sleep(SETTLE);
-    let sessions = f64::from(setting.connections);
-    Ok(Ramp {
-        rate: sessions / seen.seconds,
-        cpu_us: spent.total as f64 / 1000.0 / sessions,
-        user_us: spent.user as f64 / 1000.0 / sessions,
-    })
+    taken
 }

@@ -3,18 +3,17 @@
 //! second.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use clap::Args;
 use machine::failure::{Failure, Outcome};
-use recorder::measure::{CpuTime, Memory, median};
+use recorder::measure::{Memory, median};
 
 use crate::child::{self, Helper};
-use crate::config::BenchConfig;
+use crate::config::{BenchConfig, at_least_one};
+use crate::cost::{Meter, Round, SETTLE, median_of};
 use crate::processes::{Bare, Clients, Side};
-use crate::report::{Bound, Report};
-
-/// Pause between two openings, in which the kernel frees the sockets.
-const SETTLE: Duration = Duration::from_secs(2);
+use crate::report::Report;
 
 /// Time limit for all events of a run, in seconds.
 const RUN_SECONDS: u64 = 300;
@@ -29,13 +28,19 @@ const EVENTS_PER_SECOND_MIN: f64 = 200_000.0;
 pub const CLIENTS_OF_ONE_TABLE: u32 = 19_000;
 
 /// Size of the benchmark.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Args)]
 pub struct Parameters {
-    /// Openings of each kind, alternating.
+    /// Clients
+    #[arg(long, default_value_t = 18_000)]
+    pub connections: u32,
+    /// Openings of each kind
+    #[arg(long, default_value = "5", value_parser = at_least_one)]
     pub openings: u32,
-    /// Sends to every client in a run of the reading part; 0 skips that part.
+    /// Sends to every client in a run of the reading part; 0 skips that part
+    #[arg(long, default_value_t = 30)]
     pub sends: u32,
-    /// Runs of the reading part counted.
+    /// Runs of the reading part counted
+    #[arg(long, default_value = "5", value_parser = at_least_one)]
     pub rounds: u32,
 }
 
@@ -44,12 +49,12 @@ pub struct Parameters {
 /// # Errors
 ///
 /// When a process of the benchmark cannot be started or fails.
-pub fn run(setting: &BenchConfig, extent: Parameters) -> Outcome<Report> {
+pub fn run(setting: &BenchConfig, parameters: &Parameters) -> Outcome<Report> {
     let _lent = child::raise_settings(u64::from(setting.connections));
     let mut report = Report::new(format!("Flood, {} clients", setting.connections));
-    opening(setting, extent.openings, &mut report)?;
-    if extent.sends > 0 {
-        reading(setting, extent, &mut report)?;
+    opening(setting, parameters.openings, &mut report)?;
+    if parameters.sends > 0 {
+        reading(setting, parameters, &mut report)?;
     }
     Ok(report)
 }
@@ -72,20 +77,11 @@ fn opening(setting: &BenchConfig, openings: u32, report: &mut Report) -> Outcome
             }
         }
     }
-    report.figure("opening: rate", median(&ours), "clients/s");
-    report.figure("opening: bare rate", median(&bare), "clients/s");
-    report.bounded(
-        "opening: of the bare rate",
-        median(&ours) / median(&bare),
-        "x",
-        Bound::AtLeast(0.8),
-    );
-    report.bounded(
-        "memory of a client",
-        bytes,
-        "bytes",
-        Bound::AtMost(CLIENT_BYTES_MAX),
-    );
+    let (ours, bare) = (median(&ours), median(&bare));
+    report.figure("opening: rate", ours, "clients/s");
+    report.figure("opening: bare rate", bare, "clients/s");
+    report.at_least("opening: of the bare rate", ours / bare, "x", 0.8);
+    report.at_most("memory of a client", bytes, "bytes", CLIENT_BYTES_MAX);
     Ok(())
 }
 
@@ -109,7 +105,8 @@ fn open_flood(setting: &BenchConfig) -> Outcome<(f64, f64)> {
 
 fn open_bare(setting: &BenchConfig) -> Outcome<f64> {
     let bare = Bare::start(setting)?;
-    let mut arguments = vec!["bare-clients".to_owned(), bare.address.to_string()];
+    let mut arguments = ["compare", "bare-clients"].map(str::to_owned).to_vec();
+    arguments.push(bare.address.to_string());
     for (flag, value) in [
         ("--connections", setting.connections),
         ("--threads", setting.threads),
@@ -127,14 +124,7 @@ fn open_bare(setting: &BenchConfig) -> Outcome<f64> {
     Ok(f64::from(setting.connections) / seconds)
 }
 
-/// Result of one run of the reading part.
-struct Run {
-    events_per_second: f64,
-    cpu_us: f64,
-    user_share: f64,
-}
-
-fn reading(setting: &BenchConfig, extent: Parameters, report: &mut Report) -> Outcome<()> {
+fn reading(setting: &BenchConfig, parameters: &Parameters, report: &mut Report) -> Outcome<()> {
     thread::sleep(SETTLE);
     let mut bare = Bare::start(setting)?;
     let mut clients = Clients::start(setting, Side::Server, bare.address, 0, setting.connections)?;
@@ -142,35 +132,24 @@ fn reading(setting: &BenchConfig, extent: Parameters, report: &mut Report) -> Ou
     for (name, events) in [("one event a send", 1), ("four events a send", 4)] {
         let mut runs = Vec::new();
         // The first run warms caches and is not counted.
-        for round in 0..=extent.rounds {
-            let run = read(&mut bare, &mut clients, extent.sends, events)?;
+        for round in 0..=parameters.rounds {
+            let run = read(&mut bare, &mut clients, parameters.sends, events)?;
             eprintln!(
                 "{name} round {round}: {:.0} events/s, {:.2} us/event",
-                run.events_per_second, run.cpu_us
+                run.rate, run.total_us
             );
             if round > 0 {
                 runs.push(run);
             }
         }
-        let middle = |of: fn(&Run) -> f64| median(&runs.iter().map(of).collect::<Vec<f64>>());
-        report.figure(
-            format!("{name}: rate"),
-            middle(|run| run.events_per_second),
-            "events/s",
-        );
-        let cpu_us = middle(|run| run.cpu_us);
-        report.figure(format!("{name}: processor"), cpu_us, "us/event");
-        report.figure(
-            format!("{name}: user"),
-            cpu_us * middle(|run| run.user_share),
-            "us/event",
-        );
-        report.bounded(
-            format!("{name}: what a core reads"),
-            1e6 / cpu_us,
-            "events/s",
-            Bound::AtLeast(EVENTS_PER_SECOND_MIN),
-        );
+        let cpu_us = median_of(&runs, |run| run.total_us);
+        let user_us = cpu_us * median_of(&runs, |run| run.cpu.user_share());
+        report.part(format!("{name}: "));
+        report.figure("rate", median_of(&runs, |run| run.rate), "events/s");
+        report.figure("processor", cpu_us, "us/event");
+        report.figure("user", user_us, "us/event");
+        let reads = "what a core reads";
+        report.at_least(reads, 1e6 / cpu_us, "events/s", EVENTS_PER_SECOND_MIN);
     }
     let seen = clients.seen()?;
     report.note(format!(
@@ -187,19 +166,15 @@ fn reading(setting: &BenchConfig, extent: Parameters, report: &mut Report) -> Ou
     Ok(())
 }
 
-fn read(bare: &mut Bare, clients: &mut Clients, sends: u32, events: u32) -> Outcome<Run> {
+fn read(bare: &mut Bare, clients: &mut Clients, sends: u32, events: u32) -> Outcome<Round> {
     thread::sleep(Duration::from_millis(300));
-    let seen_before = clients.seen()?;
-    let before = CpuTime::of(clients.pid())?;
-    let begun = Instant::now();
+    let before = clients.seen()?.events;
+    let meter = Meter::start(clients.pid())?;
     let sent = bare.send("stamped", sends, events, 0)?;
-    let seen = clients.events(seen_before.events + sent * u64::from(events), RUN_SECONDS)?;
-    let seconds = begun.elapsed().as_secs_f64();
-    let spent = &CpuTime::of(clients.pid())? - &before;
-    let read = (seen.events - seen_before.events) as f64;
-    Ok(Run {
-        events_per_second: read / seconds,
-        cpu_us: spent.total as f64 / 1000.0 / read,
-        user_share: spent.user as f64 / (spent.user + spent.system).max(1) as f64,
-    })
+    let seen = clients.events(before + sent * u64::from(events), RUN_SECONDS)?;
+    Ok(Round::of(
+        meter.stop()?,
+        (seen.events - before) as f64,
+        None,
+    ))
 }

@@ -13,6 +13,8 @@ pub mod report;
 pub mod config;
 /// Clients and bare servers, each in its own process.
 pub mod processes;
+/// CPU time that a process spends, for each session or event.
+mod cost;
 /// nginx with nchan, a server to compare with.
 mod nginx;
 /// Centrifugo, a server to compare with.

@@ -1,25 +1,45 @@
 //! Benchmark of the memory of a session, compared with a bare server.
 
 use std::thread;
-use std::time::Duration;
 
+use clap::Args;
 use machine::failure::Outcome;
 use recorder::measure::Memory;
 
 use crate::body::batch;
 use crate::child::{self, Server};
 use crate::config::{BenchConfig, publish_whole};
+use crate::cost::SETTLE;
 use crate::processes::{Bare, Clients, OWN_NUMBER, Side};
-use crate::report::{Bound, Report};
-
-/// Pause before memory is read, so that work under way can finish.
-const SETTLE: Duration = Duration::from_secs(2);
+use crate::report::Report;
 
 /// Time limit for one event to reach each client, in seconds.
 const TRAFFIC_SECONDS: u64 = 300;
 
 /// Events about each client in the traffic part.
 const TRAFFIC_ROUNDS: u32 = 2;
+
+/// Size of the benchmark.
+#[derive(Debug, Clone, Args)]
+pub struct Parameters {
+    /// Sessions
+    #[arg(long, default_value_t = 1_000_000)]
+    pub connections: u32,
+    // Clap takes `{n}` for a line break; it does not find it around an escape sequence.
+    #[arg(
+        long,
+        default_value = OWN_NUMBER,
+        hide_default_value = true,
+        help = "Ids of each client, in which {\x1b[0mn} is its number: user-{\x1b[0mn}, or \
+                {\x1b[0mn},room-{\x1b[0mn},team-{\x1b[0mn}. No events are published unless it \
+                is the number alone, which is the default"
+    )]
+    /// Ids of each client, in which `{n}` is its number.
+    pub ids: String,
+    /// The server's clients are WebSockets, not Server-Sent Events
+    #[arg(long)]
+    pub websocket: bool,
+}
 
 /// Runs the benchmark. The connect rate of the bare server is not reported, as a rate measured
 /// after that of the other server is not comparable; [`crate::connect`] compares rates.
@@ -59,46 +79,36 @@ fn of_server(setting: &BenchConfig, report: &mut Report) -> Outcome<()> {
 
     let sessions = f64::from(setting.connections);
     let each = |now: u64| now.saturating_sub(started.resident) as f64 / sessions;
-    report.figure("resident at start", started.resident as f64 / 1e6, "MB");
-    report.figure(
-        "resident with idle sessions",
-        idle.resident as f64 / 1e6,
-        "MB",
-    );
-    report.figure(
-        "private with idle sessions",
-        idle.private as f64 / 1e6,
-        "MB",
-    );
-    report.figure(
-        "proportional with idle sessions",
-        idle.proportional as f64 / 1e6,
-        "MB",
-    );
-    report.bounded(
-        "an idle session",
-        each(idle.resident),
-        "bytes",
-        Bound::AtMost(100.0),
-    );
+    let megabytes = |bytes: u64| bytes as f64 / 1e6;
+    report.figure("resident at start", megabytes(started.resident), "MB");
+    for (name, bytes) in [
+        ("resident", idle.resident),
+        ("private", idle.private),
+        ("proportional", idle.proportional),
+    ] {
+        report.figure(
+            &format!("{name} with idle sessions"),
+            megabytes(bytes),
+            "MB",
+        );
+    }
+    report.at_most("an idle session", each(idle.resident), "bytes", 100.0);
     if let Some(after) = after {
-        report.bounded(
+        let bound = each(idle.resident).max(100.0);
+        report.at_most(
             "a session after traffic",
             each(after.resident),
             "bytes",
-            Bound::AtMost(each(idle.resident).max(100.0)),
+            bound,
         );
     }
     report.figure(
         "resident when all have left",
-        left.resident as f64 / 1e6,
+        megabytes(left.resident),
         "MB",
     );
-    report.figure(
-        "a client of the harness",
-        client_memory.resident as f64 / sessions,
-        "bytes",
-    );
+    let client = client_memory.resident as f64 / sessions;
+    report.figure("a client of the harness", client, "bytes");
     report.figure("connect rate", rate, "sessions/s");
     Ok(())
 }
@@ -125,13 +135,13 @@ fn of_bare(setting: &BenchConfig, report: &mut Report) -> Outcome<()> {
     let client_memory = Memory::of(clients.pid())?;
     clients.quit();
     bare.quit();
-    let grown = idle.resident.saturating_sub(started.resident) as f64;
+    let each = |bytes: u64| bytes as f64 / f64::from(setting.connections);
+    let grown = idle.resident.saturating_sub(started.resident);
+    report.figure("bare: an idle session", each(grown), "bytes");
     report.figure(
-        "bare: an idle session",
-        grown / f64::from(setting.connections),
+        "bare: a client of the harness",
+        each(client_memory.resident),
         "bytes",
     );
-    let client = client_memory.resident as f64 / f64::from(setting.connections);
-    report.figure("bare: a client of the harness", client, "bytes");
     Ok(())
 }

@@ -4,8 +4,7 @@ use std::fs;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -23,7 +22,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Nginx {
     child: OwnedChild,
-    directory: TempDir,
+    _directory: TempDir,
 }
 
 impl Nginx {
@@ -45,31 +44,25 @@ impl Nginx {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let child = OwnedChild::spawn(&mut command)?;
-        let mut nginx = Self { child, directory };
-        nginx.wait_until_it_listens(address)?;
-        Ok(nginx)
+        let mut child = OwnedChild::spawn(&mut command)?;
+        let listens = || TcpStream::connect(address).is_ok();
+        if !child.wait_until(START_TIMEOUT, listens)? {
+            let log = fs::read_to_string(directory.path().join("error.log"));
+            return Err(Failure::new(format!(
+                "nginx did not start to listen; is Debian's libnginx-mod-nchan installed? Its \
+                 log:\n{}",
+                log.unwrap_or_default().trim()
+            )));
+        }
+        Ok(Self {
+            child,
+            _directory: directory,
+        })
     }
 
     /// Returns its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.pid()
-    }
-
-    fn wait_until_it_listens(&mut self, address: SocketAddr) -> Outcome<()> {
-        let until = Instant::now() + START_TIMEOUT;
-        while TcpStream::connect(address).is_err() {
-            if self.child.has_ended()? || Instant::now() > until {
-                let log = fs::read_to_string(self.directory.path().join("error.log"));
-                return Err(Failure::new(format!(
-                    "nginx did not start to listen; is Debian's libnginx-mod-nchan installed? Its \
-                     log:\n{}",
-                    log.unwrap_or_default().trim()
-                )));
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        Ok(())
     }
 }
 

@@ -38,12 +38,8 @@ pub struct Seen {
     pub reached: bool,
     /// Seconds since the clients began to connect.
     pub seconds: f64,
-    /// Monotonic clock at the time of the answer, in nanoseconds.
-    pub at_nanos: u64,
     /// Streams opened.
     pub heads: u64,
-    /// Connections that opened no stream.
-    pub failed: u64,
     /// TLS handshakes completed.
     pub handshakes: u64,
     /// Those of them that resumed an earlier session.
@@ -149,22 +145,40 @@ impl Clients {
         let threads = setting
             .threads
             .min(tables_for(connections).max(connections / PER_TABLE));
-        let mut arguments: Vec<String> = vec!["clients".to_owned(), url.to_owned()];
+        let mut arguments = [
+            "compare",
+            "clients",
+            url,
+            "--source",
+            source,
+            "--private-fds",
+        ]
+        .map(str::to_owned)
+        .to_vec();
         for (flag, value) in [
-            ("--connections", connections.to_string()),
-            ("--first", first.to_string()),
-            ("--threads", threads.to_string()),
-            ("--window", setting.window.to_string()),
-            ("--source", source.to_owned()),
+            ("--connections", connections),
+            ("--first", first),
+            ("--threads", threads),
+            ("--window", setting.window),
         ] {
-            arguments.extend([flag.to_owned(), value]);
+            arguments.extend([flag.to_owned(), value.to_string()]);
         }
-        arguments.push("--private-fds".to_owned());
         arguments.extend_from_slice(flags);
+        Self::of(&arguments, connections)
+    }
+
+    /// Starts this program with `arguments`, by which it opens `connections` clients and executes
+    /// commands.
+    pub(crate) fn of(arguments: &[String], connections: u32) -> Outcome<Self> {
         Ok(Self {
-            helper: Helper::compare(&arguments)?,
+            helper: Helper::start(arguments)?,
             connections,
         })
+    }
+
+    /// Returns the number of clients.
+    pub(crate) fn connections(&self) -> u32 {
+        self.connections
     }
 
     /// Waits until all clients are open.
@@ -192,7 +206,7 @@ impl Clients {
     ///
     /// When fewer than `events` have been read after `seconds`, or the helper has ended.
     pub fn events(&mut self, events: u64, seconds: u64) -> Outcome<Seen> {
-        let seen = self.ask(&format!("await events {events} {seconds}"))?;
+        let seen = self.await_events(events, seconds)?;
         if seen.reached {
             return Ok(seen);
         }
@@ -200,6 +214,12 @@ impl Clients {
             "after {seconds} s clients had read {} of {events} events ({} streams closed)",
             seen.events, seen.closed
         )))
+    }
+
+    /// Waits at most `seconds` until `events` events have arrived in total; `reached` tells whether
+    /// they have.
+    pub(crate) fn await_events(&mut self, events: u64, seconds: u64) -> Outcome<Seen> {
+        self.ask(&format!("await events {events} {seconds}"))
     }
 
     /// Returns the counters so far.
@@ -230,7 +250,8 @@ impl Clients {
         self.helper.quit();
     }
 
-    fn ask(&mut self, line: &str) -> Outcome<Seen> {
+    /// Sends a command of [`load::flood::driven`].
+    pub(crate) fn ask(&mut self, line: &str) -> Outcome<Seen> {
         let answer = self.helper.ask(line)?;
         serde_json::from_value(answer).context("understanding the clients")
     }
@@ -252,11 +273,11 @@ impl Bare {
     /// When the process cannot be started, or does not listen.
     pub fn start(setting: &BenchConfig) -> Outcome<Self> {
         let address = machine::host::free_loopback_address()?;
-        let arguments = ["bare-hold", "--listen", &address.to_string(), "--workers"];
-        let mut arguments: Vec<String> = arguments.map(str::to_owned).to_vec();
-        arguments.push(setting.workers.to_string());
-        arguments.extend(setting.private_fds.then(|| "--private-fds".to_owned()));
-        let mut helper = Helper::compare(&arguments)?;
+        let (listen, workers) = (address.to_string(), setting.workers.to_string());
+        let mut arguments = vec!["compare", "bare-hold", "--listen", &listen];
+        arguments.extend(["--workers", &workers]);
+        arguments.extend(setting.private_fds.then_some("--private-fds"));
+        let mut helper = Helper::start(&arguments)?;
         helper.answer()?;
         Ok(Self { helper, address })
     }

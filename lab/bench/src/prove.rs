@@ -2,10 +2,9 @@
 //! a report of the cost.
 //!
 //! `preparation` sets up the machine, `engine` and `service` run the servers, `clients` runs the
-//! users in their own process, `recorder` records the servers, and `restart` and `cluster` kill
-//! servers during the run. `options` is what
-//! is asked for, `proof` is the result, `history` has earlier results, and `page` is the
-//! report. This file runs the steps in order.
+//! users in their own process, `recorder` records the servers, and `restart` and `outage` kill
+//! servers during the run. `options` is what is asked for, `proof` is the result, `history` has
+//! earlier results, and `page` is the report. This file runs the steps in order.
 
 mod options;
 mod preparation;
@@ -14,11 +13,12 @@ mod service;
 pub mod clients;
 mod recorder;
 mod restart;
-pub mod cluster;
+pub mod outage;
 pub mod proof;
 pub mod history;
 pub mod page;
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -30,16 +30,15 @@ use load::friends;
 use machine::failure::{Context, Failure, Outcome};
 use machine::interrupt::Interrupt;
 
-use clients::Clients;
-use cluster::Outage;
 pub use options::{Options, Progress};
+use outage::Outage;
 use preparation::PreparedMachine;
 use proof::{DriveResult, Graph, OpeningResult, Proof};
 use recorder::Recorder;
 use restart::{Directory, RestartResult, add_cpu_times};
 use service::{Service, node_name};
 
-use crate::processes::Seen;
+use crate::processes::{Clients, Seen};
 
 /// Pause before memory is read, so that work under way can finish.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -62,12 +61,14 @@ const RETURN_MAX: Duration = Duration::from_secs(600);
 /// Time limit for the last deliveries after all events are published.
 const LAST_DELIVERIES_MAX: Duration = Duration::from_secs(60);
 
-/// Runs the experiment. After an interrupt, returns the result so far.
+/// Runs the experiment with a server of this `program`. After an interrupt, returns the result so
+/// far.
 ///
 /// # Errors
 ///
 /// When the machine cannot be prepared, or the server or the clients cannot be started or fail.
 pub fn run(
+    program: &Path,
     options: &Options,
     interrupt: &Interrupt,
     tell: &mut dyn FnMut(Progress),
@@ -75,7 +76,7 @@ pub fn run(
     let ready = PreparedMachine::make(options, tell)?;
     let keeps = options.restart || options.nodes.is_some();
     let directory = keeps.then(Directory::create).transpose()?;
-    let mut service = Service::start(options, &ready, directory.as_ref())?;
+    let mut service = Service::start(program, options, &ready, directory.as_ref())?;
     let mut proof = Proof::begin(options, &ready);
     for node in &service.nodes {
         tell(Progress::Said(format!(
@@ -178,10 +179,10 @@ impl Experiment<'_> {
         let (server_before, kernel_before) = (self.service.resident()?, self.watching.kernel());
         let mut arrivals = vec![(self.watching.elapsed(), 0)];
         let nodes = self.service.nodes.iter().map(|node| node.public);
-        let mut clients = Clients::start(self.options, nodes)?;
+        let mut clients = clients::start(self.options, nodes)?;
         let until = Instant::now() + OPEN_MAX;
         let seen = loop {
-            let seen = clients.opening()?;
+            let seen = clients.ask("await open 0")?;
             arrivals.push((self.watching.elapsed(), seen.heads));
             tell(Progress::Opening(seen.heads, all));
             if seen.reached || self.interrupt.asked() || Instant::now() > until {
@@ -264,7 +265,11 @@ impl Experiment<'_> {
         let published = driver.join().expect("the driver does not panic")?;
         let awaited = before.events + published.receipts.written + published.receipts.queued;
         let after = match self.directory {
-            Some(directory) => clients.owed(&directory.log(), LAST_DELIVERIES_MAX)?,
+            Some(directory) => clients.ask(&format!(
+                "owed {} {}",
+                directory.log().display(),
+                LAST_DELIVERIES_MAX.as_secs()
+            ))?,
             None => self.await_deliveries(&mut clients, awaited)?,
         };
         let spent = self.service.spent()?;
@@ -340,7 +345,7 @@ impl Experiment<'_> {
     fn await_deliveries(&self, clients: &mut Clients, awaited: u64) -> Outcome<Seen> {
         let until = Instant::now() + LAST_DELIVERIES_MAX;
         loop {
-            let seen = clients.arrived(awaited, CHECK_EVERY)?;
+            let seen = clients.await_events(awaited, 1)?;
             if seen.reached || self.interrupt.asked() || Instant::now() > until {
                 return Ok(seen);
             }

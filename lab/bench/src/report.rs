@@ -1,10 +1,9 @@
 //! Results as a table for a terminal, as JSON, and as Markdown for `docs/BENCHMARKS.md`.
 
-use std::fmt::Write as _;
-
 use serde::Serialize;
 
 use machine::host::HostInfo;
+use machine::humanize::count;
 
 /// One measured value.
 #[derive(Debug, Clone, Serialize)]
@@ -43,6 +42,9 @@ pub struct Report {
     pub figures: Vec<Measurement>,
     /// Notes that a reader of the results needs.
     pub notes: Vec<String>,
+    /// What the names of the present part begin with.
+    #[serde(skip)]
+    prefix: String,
 }
 
 impl Report {
@@ -54,32 +56,37 @@ impl Report {
             machine: HostInfo::read(),
             figures: Vec::new(),
             notes: Vec::new(),
+            prefix: String::new(),
         }
     }
 
-    /// Adds a value without a bound.
-    pub fn figure(&mut self, name: impl Into<String>, value: f64, unit: &'static str) {
-        self.figures.push(Measurement {
-            name: name.into(),
-            value,
-            unit,
-            needed: None,
-        });
+    /// Begins a part: the names of the values that follow begin with `prefix`.
+    pub fn part(&mut self, prefix: impl Into<String>) {
+        self.prefix = prefix.into();
     }
 
-    /// Adds a value with a bound.
-    pub fn bounded(
-        &mut self,
-        name: impl Into<String>,
-        value: f64,
-        unit: &'static str,
-        needed: Bound,
-    ) {
+    /// Adds a value without a bound.
+    pub fn figure(&mut self, name: &str, value: f64, unit: &'static str) {
+        self.add(name, value, unit, None);
+    }
+
+    /// Adds a value that should be no more than `bound`.
+    pub fn at_most(&mut self, name: &str, value: f64, unit: &'static str, bound: f64) {
+        self.add(name, value, unit, Some(Bound::AtMost(bound)));
+    }
+
+    /// Adds a value that should be no less than `bound`.
+    pub fn at_least(&mut self, name: &str, value: f64, unit: &'static str, bound: f64) {
+        self.add(name, value, unit, Some(Bound::AtLeast(bound)));
+    }
+
+    fn add(&mut self, name: &str, value: f64, unit: &'static str, needed: Option<Bound>) {
+        let name = format!("{}{name}", self.prefix);
         self.figures.push(Measurement {
-            name: name.into(),
+            name,
             value,
             unit,
-            needed: Some(needed),
+            needed,
         });
     }
 
@@ -97,36 +104,20 @@ impl Report {
 
     /// Formats a table for a terminal.
     pub fn table(&self) -> String {
-        let width = self
-            .figures
-            .iter()
-            .map(|figure| figure.name.chars().count())
-            .max();
-        let width = width.unwrap_or(0);
+        let width = |figure: &Measurement| figure.name.chars().count();
+        let width = self.figures.iter().map(width).max().unwrap_or(0);
         let mut out = format!("{}\n", self.title);
         for figure in &self.figures {
-            let padding = " ".repeat(width - figure.name.chars().count());
-            let value = number(figure.value);
-            write!(
-                out,
-                "  {}{padding}  {value:>12} {}",
-                figure.name, figure.unit
-            )
-            .expect("a string takes any text");
+            let (name, unit, value) = (&figure.name, figure.unit, number(figure.value));
+            out += &format!("  {name:width$}  {value:>12} {unit}");
             if let Some(needed) = figure.needed {
-                let verdict = if figure.met() == Some(true) {
-                    "met"
-                } else {
-                    "MISSED"
-                };
-                write!(out, "  ({}: {verdict})", needed.describe())
-                    .expect("a string takes any text");
+                let is_met = figure.met() == Some(true);
+                let verdict = if is_met { "met" } else { "MISSED" };
+                out += &format!("  ({}: {verdict})", needed.describe());
             }
             out.push('\n');
         }
-        for note in &self.notes {
-            writeln!(out, "  {note}").expect("a string takes any text");
-        }
+        out.extend(self.notes.iter().map(|note| format!("  {note}\n")));
         out
     }
 
@@ -150,17 +141,10 @@ impl Report {
                 Some(needed) => format!("{} (**missed**)", needed.describe()),
                 None => String::new(),
             };
-            let value = number(figure.value);
-            writeln!(
-                out,
-                "| {} | {value} {} | {asked} |",
-                figure.name, figure.unit
-            )
-            .expect("a string takes any text");
+            let (name, unit, value) = (&figure.name, figure.unit, number(figure.value));
+            out += &format!("| {name} | {value} {unit} | {asked} |\n");
         }
-        for note in &self.notes {
-            write!(out, "\n{note}\n").expect("a string takes any text");
-        }
+        out.extend(self.notes.iter().map(|note| format!("\n{note}\n")));
         out
     }
 }
@@ -195,21 +179,14 @@ fn number(value: f64) -> String {
         size if size < 100.0 => 1,
         _ => 0,
     };
-    let text = format!("{value:.digits$}");
-    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-    let mut out = String::new();
-    for (index, digit) in whole.chars().enumerate() {
-        let left = whole.len() - index;
-        if index > 0 && left % 3 == 0 && !out.ends_with('-') {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    if fraction.is_empty() {
-        out
-    } else {
-        format!("{out}.{fraction}")
-    }
+    let text = format!("{:.digits$}", value.abs());
+    let sign = if value < 0.0 { "-" } else { "" };
+    let (whole, fraction) = match text.split_once('.') {
+        Some((whole, fraction)) => (whole, format!(".{fraction}")),
+        None => (&text[..], String::new()),
+    };
+    let whole = whole.parse().map_or_else(|_| whole.to_owned(), count);
+    format!("{sign}{whole}{fraction}")
 }
 
 fn command_line() -> String {
@@ -221,10 +198,8 @@ fn command_line() -> String {
         Some((_, name)) if word.starts_with('/') => name.to_owned(),
         _ => word,
     });
-    std::iter::once(program)
-        .chain(words)
-        .collect::<Vec<_>>()
-        .join(" ")
+    let words: Vec<String> = std::iter::once(program).chain(words).collect();
+    words.join(" ")
 }
 
 #[cfg(test)]
@@ -260,8 +235,8 @@ mod tests {
     #[test]
     fn every_format_marks_a_missed_bound() {
         let mut report = Report::new("Memory");
-        report.bounded("a session", 120.0, "bytes", Bound::AtMost(100.0));
-        report.bounded("rate", 0.9, "of bare", Bound::AtLeast(0.8));
+        report.at_most("a session", 120.0, "bytes", 100.0);
+        report.at_least("rate", 0.9, "of bare", 0.8);
         assert_eq!(report.missed().count(), 1);
         assert!(report.table().contains("(at most 100: MISSED)"));
         assert!(

@@ -4,16 +4,17 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use client::control_client::{ControlClient, EventMetadata};
 use client::http::{Connection, Url};
 use machine::failure::{Context, Failure, Outcome};
 use machine::host;
-use recorder::measure::{CpuTime, median};
 
 use crate::body::{Lines, batch, edges};
 use crate::centrifugo::Centrifugo;
 use crate::child::{self, Server};
-use crate::config::{BenchConfig, SUBJECT, publish_whole};
+use crate::config::{BenchConfig, SUBJECT, at_least_one, publish_whole};
+use crate::cost::{Ramp, median_of};
 use crate::nginx::{self, Nginx};
 use crate::processes::{Clients, Side};
 use crate::report::Report;
@@ -32,28 +33,32 @@ const FOLLOWED: u32 = 100_000_000;
 const STRANGE: u32 = 200_000_000;
 
 /// Size of the benchmark.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args)]
 pub struct Parameters {
-    /// Rounds of each kind.
+    /// Sessions
+    #[arg(long, default_value_t = 10_000)]
+    pub connections: u32,
+    /// Rounds of each kind
+    #[arg(long, default_value = "5", value_parser = at_least_one)]
     pub rounds: u32,
-    /// Events that each client has missed.
+    /// Events that each session has missed
+    #[arg(long, default_value = "100", value_parser = at_least_one)]
     pub missed: u32,
-    /// Subjects that each client follows in the rounds with nothing missed.
+    /// Subjects that each session follows in the rounds with nothing missed
+    #[arg(long, default_value_t = 200)]
     pub follows: u32,
-    /// Events about other subjects published meanwhile.
+    /// Events about other subjects published meanwhile
+    #[arg(long, default_value_t = 100_000)]
     pub behind: u32,
-    /// Program of nginx. `None`: no comparison with it.
-    pub nginx: Option<PathBuf>,
-    /// Program of Centrifugo. `None`: no comparison with it.
+    /// Do not compare with nginx
+    #[arg(long)]
+    pub alone: bool,
+    /// Program of nginx, for which Debian's nchan module is installed
+    #[arg(long, default_value = "/usr/sbin/nginx")]
+    pub nginx: PathBuf,
+    /// Program of Centrifugo 5, to compare with it
+    #[arg(long)]
     pub centrifugo: Option<PathBuf>,
-}
-
-/// Cost of one reconnect of all clients.
-#[derive(Debug, Clone, Copy)]
-struct Return {
-    seconds: f64,
-    cpu_us: f64,
-    user_us: f64,
 }
 
 /// Runs the benchmark.
@@ -61,7 +66,7 @@ struct Return {
 /// # Errors
 ///
 /// When a process of the benchmark cannot be started or fails, or a client misses an event.
-pub fn run(setting: &BenchConfig, extent: &Parameters) -> Outcome<Report> {
+pub fn run(setting: &BenchConfig, parameters: &Parameters) -> Outcome<Report> {
     let _lent = child::raise_settings(setting.connections.into());
     let mut setting = setting.clone();
     let history = ["--history-bytes", HISTORY_BYTES].map(str::to_owned);
@@ -70,57 +75,59 @@ pub fn run(setting: &BenchConfig, extent: &Parameters) -> Outcome<Report> {
         "Resume, {} sessions that come back",
         setting.connections
     ));
-    find(&setting, extent, &mut report)?;
-    catch_up(&setting, extent, &mut report)?;
-    if let Some(program) = &extent.nginx {
-        let mut returns = Vec::new();
-        for _ in 0..extent.rounds {
-            returns.push(catch_up_nchan(&setting, extent, program)?);
-        }
-        report_cost("nginx with nchan: catch up", &returns, &mut report);
+    find(&setting, parameters, &mut report)?;
+    catch_up(&setting, parameters, &mut report)?;
+    if !parameters.alone {
+        let catch_up = || catch_up_nchan(&setting, parameters, &parameters.nginx);
+        let ramps = rounds(parameters, catch_up)?;
+        report_cost("nginx with nchan: catch up", &ramps, &mut report);
     }
-    if let Some(program) = &extent.centrifugo {
-        let mut returns = Vec::new();
-        for _ in 0..extent.rounds {
-            returns.push(catch_up_centrifugo(&setting, extent, program)?);
-        }
-        report_cost("Centrifugo: catch up", &returns, &mut report);
+    if let Some(program) = &parameters.centrifugo {
+        let ramps = rounds(parameters, || {
+            catch_up_centrifugo(&setting, parameters, program)
+        })?;
+        report_cost("Centrifugo: catch up", &ramps, &mut report);
     }
     Ok(report)
 }
 
+fn rounds(
+    parameters: &Parameters,
+    mut measure: impl FnMut() -> Outcome<Ramp>,
+) -> Outcome<Vec<Ramp>> {
+    (0..parameters.rounds).map(|_| measure()).collect()
+}
+
 /// Measures sessions that missed nothing: the cost of the search is the difference to sessions
 /// without a cursor.
-fn find(setting: &BenchConfig, extent: &Parameters, report: &mut Report) -> Outcome<()> {
+fn find(setting: &BenchConfig, parameters: &Parameters, report: &mut Report) -> Outcome<()> {
     let server = setting.start_server()?;
     let mut control = server.control()?;
-    control.subscribe_many(&mut follows(setting.connections, extent.follows))?;
+    control.subscribe_many(&mut follows(setting.connections, parameters.follows))?;
     let cursor = cursor(&mut control)?;
-    publish_whole(
-        &mut control,
-        &mut batch(STRANGE..STRANGE + extent.behind, PAYLOAD),
-    )?;
+    let strange = STRANGE..STRANGE + parameters.behind;
+    publish_whole(&mut control, &mut batch(strange, PAYLOAD))?;
     let (mut plain, mut found) = (Vec::new(), Vec::new());
-    for _ in 0..extent.rounds {
+    for _ in 0..parameters.rounds {
         plain.push(reconnect(setting, &server, None, 0)?);
         found.push(reconnect(setting, &server, Some(&cursor), 0)?);
     }
     report_cost("without a cursor", &plain, report);
-    let name = format!("follows {}, {} behind", extent.follows, extent.behind);
-    report_cost(&name, &found, report);
-    let users = |all: &[Return]| median(&all.iter().map(|one| one.user_us).collect::<Vec<f64>>());
-    report.figure(
-        format!("{name}: user, beyond one without a cursor"),
-        users(&found) - users(&plain),
-        "us/session",
+    let name = format!(
+        "follows {}, {} behind",
+        parameters.follows, parameters.behind
     );
+    report_cost(&name, &found, report);
+    let user = |ramps: &[Ramp]| median_of(ramps, |ramp| ramp.user_us);
+    let beyond = user(&found) - user(&plain);
+    report.figure("user, beyond one without a cursor", beyond, "us/session");
     Ok(())
 }
 
 /// Measures sessions that missed events: about a common subject, then about the client itself.
-fn catch_up(setting: &BenchConfig, extent: &Parameters, report: &mut Report) -> Outcome<()> {
+fn catch_up(setting: &BenchConfig, parameters: &Parameters, report: &mut Report) -> Outcome<()> {
     let clients = setting.connections;
-    let events = u64::from(clients) * u64::from(extent.missed);
+    let events = u64::from(clients) * u64::from(parameters.missed);
     let server = setting.start_server()?;
     let mut control = server.control()?;
     control.subscribe_many(&mut edges(0, clients, SUBJECT))?;
@@ -129,53 +136,45 @@ fn catch_up(setting: &BenchConfig, extent: &Parameters, report: &mut Report) -> 
         ("catch up, each its own", true),
     ] {
         let cursor = cursor(&mut control)?;
-        for _ in 0..extent.missed {
+        for _ in 0..parameters.missed {
             match own {
                 true => publish_whole(&mut control, &mut batch(0..clients, PAYLOAD))?,
                 false => publish_whole(&mut control, &mut batch([SUBJECT], PAYLOAD))?,
             }
         }
-        let mut returns = Vec::new();
-        for _ in 0..extent.rounds {
-            returns.push(reconnect(setting, &server, Some(&cursor), events)?);
-        }
-        report_cost(name, &returns, report);
+        let reconnect = || reconnect(setting, &server, Some(&cursor), events);
+        report_cost(name, &rounds(parameters, reconnect)?, report);
     }
     Ok(())
 }
 
-fn catch_up_nchan(setting: &BenchConfig, extent: &Parameters, program: &Path) -> Outcome<Return> {
+fn catch_up_nchan(setting: &BenchConfig, parameters: &Parameters, program: &Path) -> Outcome<Ramp> {
     let address = host::free_loopback_address()?;
-    let nginx = Nginx::start(program, &channels(address, extent.missed), address)?;
+    let nginx = Nginx::start(program, &channels(address, parameters.missed), address)?;
     let url = Url::parse(&format!("http://{address}"))?;
     let mut publisher = Connection::open(&url).context("connecting to nginx")?;
-    for _ in 0..extent.missed {
+    for _ in 0..parameters.missed {
         nginx::publish(&mut publisher, "all", PAYLOAD.as_bytes())?;
     }
-    let events = u64::from(setting.connections) * u64::from(extent.missed);
+    let events = u64::from(setting.connections) * u64::from(parameters.missed);
     let url = format!("http://{address}/events/all");
     measure_reconnect(setting, nginx.pid(), &url, &[], events)
 }
 
 fn catch_up_centrifugo(
     setting: &BenchConfig,
-    extent: &Parameters,
+    parameters: &Parameters,
     program: &Path,
-) -> Outcome<Return> {
+) -> Outcome<Ramp> {
     let address = host::free_loopback_address()?;
-    let mut centrifugo = Centrifugo::start(program, address, extent.missed)?;
-    for _ in 0..extent.missed {
+    let mut centrifugo = Centrifugo::start(program, address, parameters.missed)?;
+    for _ in 0..parameters.missed {
         centrifugo.publish(PAYLOAD)?;
     }
     let url = centrifugo.recovery_url()?;
     // All missed messages of a client arrive in one event.
-    measure_reconnect(
-        setting,
-        centrifugo.pid(),
-        &url,
-        &[],
-        setting.connections.into(),
-    )
+    let events = setting.connections.into();
+    measure_reconnect(setting, centrifugo.pid(), &url, &[], events)
 }
 
 /// Returns `server` blocks for channels that keep `messages` messages. A subscriber gets all of
@@ -196,7 +195,7 @@ fn reconnect(
     server: &Server,
     cursor: Option<&str>,
     events: u64,
-) -> Outcome<Return> {
+) -> Outcome<Ramp> {
     let url = format!("http://{}/events/{{n}}", server.public);
     let flags: Vec<String> = cursor
         .map(|cursor| ["--header".to_owned(), format!("Last-Event-ID: {cursor}")])
@@ -212,50 +211,37 @@ fn measure_reconnect(
     url: &str,
     flags: &[String],
     events: u64,
-) -> Outcome<Return> {
-    let before = CpuTime::of(pid)?;
-    let mut clients = Clients::open(setting, Side::Server, url, 0, setting.connections, flags)?;
-    let mut seen = clients.opened()?;
-    if events > 0 {
-        seen = clients.events(events, CATCH_UP_SECONDS)?;
+) -> Outcome<Ramp> {
+    let start = || Clients::open(setting, Side::Server, url, 0, setting.connections, flags);
+    let back = Ramp::measure(pid, start, |clients, opened| {
+        if events == 0 {
+            return Ok(opened);
+        }
+        let seen = clients.events(events, CATCH_UP_SECONDS)?;
         if seen.events > events {
             return Err(Failure::new(format!(
                 "clients received {} events, but had missed {events}",
                 seen.events
             )));
         }
-    }
-    let spent = &CpuTime::of(pid)? - &before;
-    clients.quit();
-    let sessions = f64::from(setting.connections);
-    // Ticks are coarse, so only their ratio is used, applied to the exact total.
-    let ticks = (spent.user + spent.system).max(1) as f64;
-    let cpu_us = spent.total as f64 / 1000.0 / sessions;
-    let back = Return {
-        seconds: seen.seconds,
-        cpu_us,
-        user_us: cpu_us * spent.user as f64 / ticks,
-    };
+        Ok(seen)
+    })?;
     eprintln!(
         "{events} events: {:.2} s, {:.1} us a session, {:.1} user",
-        back.seconds, back.cpu_us, back.user_us
+        back.seconds, back.total_us, back.user_us
     );
     Ok(back)
 }
 
-fn report_cost(name: &str, returns: &[Return], report: &mut Report) {
-    let middle = |of: fn(&Return) -> f64| median(&returns.iter().map(of).collect::<Vec<f64>>());
-    report.figure(format!("{name}: time"), middle(|one| one.seconds), "s");
+fn report_cost(name: &str, ramps: &[Ramp], report: &mut Report) {
+    report.part(format!("{name}: "));
+    report.figure("time", median_of(ramps, |ramp| ramp.seconds), "s");
     report.figure(
-        format!("{name}: processor"),
-        middle(|one| one.cpu_us),
+        "processor",
+        median_of(ramps, |ramp| ramp.total_us),
         "us/session",
     );
-    report.figure(
-        format!("{name}: user"),
-        middle(|one| one.user_us),
-        "us/session",
-    );
+    report.figure("user", median_of(ramps, |ramp| ramp.user_us), "us/session");
 }
 
 /// Publishes an event and returns its id as a cursor.

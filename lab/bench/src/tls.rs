@@ -17,9 +17,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::child;
-use crate::config::BenchConfig;
+use crate::config::{BenchConfig, at_least_one, length};
 use crate::report::Report;
 use certificate::Certificate;
+use clap::{Args, ValueEnum};
 use machine::failure::Outcome;
 use peer::Peers;
 
@@ -30,34 +31,57 @@ pub use peer::Kind;
 const WINDOW: u32 = 64;
 
 /// Part of the benchmark.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Part {
     /// CPU time of a handshake.
+    #[value(help = None)]
     Handshakes,
     /// Memory of an idle session.
+    #[value(help = None)]
     Memory,
     /// CPU time of a delivered event.
+    #[value(help = None)]
     Events,
     /// Latency of other users during a storm of handshakes.
+    #[value(help = None)]
     Storm,
 }
 
 /// Size of the benchmark.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args)]
 pub struct Parameters {
-    /// Parts, in this order.
+    /// Sessions of a ramp, and of the memory part
+    #[arg(long, default_value_t = 16_000)]
+    pub connections: u32,
+    /// Parts to measure
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "handshakes,memory,events,storm"
+    )]
     pub parts: Vec<Part>,
-    /// Servers, in this order.
-    pub kinds: Vec<Kind>,
-    /// Rounds counted, of handshakes and of events.
+    /// Rounds of handshakes, and of events
+    #[arg(long, default_value = "3", value_parser = at_least_one)]
     pub rounds: u32,
-    /// Sessions that receive events.
+    /// Sessions that receive events
+    #[arg(long, default_value = "4000", value_parser = at_least_one)]
     pub listeners: u32,
-    /// Events to all clients in a round.
+    /// Events to all clients in a round
+    #[arg(long, default_value = "100", value_parser = at_least_one)]
     pub events: u32,
-    /// Length of each phase of the storm.
-    pub storm: Duration,
-    /// Program of nginx.
+    /// Seconds without the storm, and with it
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = length)]
+    pub duration: Duration,
+    /// Servers to compare
+    #[arg(
+        long = "peers",
+        value_name = "PEERS",
+        value_delimiter = ',',
+        default_value = "plain,tokens,tls,rustls,nginx"
+    )]
+    pub kinds: Vec<Kind>,
+    /// Program of nginx, for which Debian's nchan module is installed
+    #[arg(long, default_value = "/usr/sbin/nginx")]
     pub nginx: PathBuf,
 }
 
@@ -89,7 +113,7 @@ pub fn run(setting: &BenchConfig, parameters: &Parameters) -> Outcome<Report> {
             Part::Handshakes => handshakes::measure(&peers, parameters.rounds, &mut report)?,
             Part::Memory => memory::measure(&others, &mut report)?,
             Part::Events => events::measure(&others, parameters, &mut report)?,
-            Part::Storm => storm::measure(&others, parameters.storm, &mut report)?,
+            Part::Storm => storm::measure(&others, parameters.duration, &mut report)?,
         }
     }
     Ok(report)

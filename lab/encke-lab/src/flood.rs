@@ -14,11 +14,8 @@ use cli::progress::ProgressBar;
 use cli::units::{human_count, human_size};
 use client::decode::Transport;
 use client::tls::Resumption;
-use load::flood::behaviours::ClientBehaviours;
 use load::flood::credentials::{Credentials, TokenSigner};
-use load::flood::expect::Expectations;
 use load::flood::order::Check;
-use load::flood::recovery::RecoveryOptions;
 use load::flood::report::Report;
 use load::flood::targets::Targets;
 use load::flood::watch::{self, AwaitOwed, Progress, StopCondition};
@@ -40,26 +37,16 @@ pub(crate) fn run(arguments: &FloodArguments) -> Result<(), Failure> {
             patience: arguments.recovery.patience,
         }),
     };
-    let expectations = Expectations {
-        events: end.expect_events,
-        open: end.expect_open,
-        no_loss: end.expect_no_loss,
-        in_order: end.expect_order,
-        exact: end.expect_exact,
-        p99: end.expect_p99,
-    };
     let interrupt = Interrupt::catch()?;
     let progress = ProgressBar::of(options.connections.into(), "clients");
-    let mut printer = ProgressPrinter::new(&progress, options.connections);
-    let report = watch::run(
-        &options,
-        &until,
-        &expectations,
-        &interrupt,
-        |flood, news| {
-            printer.tell(flood, news);
-        },
-    );
+    let mut printer = ProgressPrinter {
+        progress: &progress,
+        connections: options.connections,
+        is_settled: false,
+        has_explained: false,
+    };
+    let tell = |flood: &Flood, news: &Progress| printer.tell(flood, news);
+    let report = watch::run(&options, &until, &end.expectations, &interrupt, tell);
     progress.end();
     conclude(&report?, arguments)
 }
@@ -93,16 +80,7 @@ struct ProgressPrinter<'a> {
     has_explained: bool,
 }
 
-impl<'a> ProgressPrinter<'a> {
-    fn new(progress: &'a ProgressBar, connections: u32) -> Self {
-        Self {
-            progress,
-            connections,
-            is_settled: false,
-            has_explained: false,
-        }
-    }
-
+impl ProgressPrinter<'_> {
     fn tell(&mut self, flood: &Flood, news: &Progress) {
         if !std::mem::replace(&mut self.has_explained, true) {
             self.progress.say(flood.explain());
@@ -111,10 +89,10 @@ impl<'a> ProgressPrinter<'a> {
         if news.elapsed.as_secs() > 0 {
             self.progress.say(line(news, self.connections));
         }
-        if news.settled && !std::mem::replace(&mut self.is_settled, true) {
-            self.progress.end();
-        } else if !news.settled {
+        if !news.settled {
             self.progress.reach(counts.heads + counts.failed);
+        } else if !std::mem::replace(&mut self.is_settled, true) {
+            self.progress.end();
         }
     }
 }
@@ -149,15 +127,7 @@ fn options(arguments: &FloodArguments) -> Result<Options, Failure> {
         Some(_) => targets.count(),
         None => 1000,
     });
-    let bad = &arguments.citizens;
-    let behaviours = ClientBehaviours {
-        stop_reading: bad.stop_reading,
-        slow: bad.slow,
-        reset: bad.reset,
-        reconnect: bad.reconnect,
-        trickle: bad.trickle,
-        every: bad.every,
-    };
+    let behaviours = arguments.behaviours;
     if behaviours.count() > connections {
         return Err(Failure::misused(format_args!(
             "{} bad citizens are more than the {connections} clients they are among: give more \
@@ -170,13 +140,12 @@ fn options(arguments: &FloodArguments) -> Result<Options, Failure> {
         None if name.starts_with("ws:") || name.starts_with("wss:") => Transport::WebSocket,
         None => Transport::Sse,
     };
-    let check = if arguments.check.mixed {
-        Check::NOTHING
-    } else {
-        Check {
+    let check = match arguments.check.mixed {
+        true => Check::NOTHING,
+        false => Check {
             ids: arguments.check.ids,
             ..Check::default()
-        }
+        },
     };
     Ok(Options {
         first: arguments.first,
@@ -185,22 +154,16 @@ fn options(arguments: &FloodArguments) -> Result<Options, Failure> {
         window: arguments.pace.window,
         ramp: arguments.pace.ramp,
         authorities: arguments.tls.authorities.authorities(),
-        resumption: if arguments.tls.tls_resume {
-            Resumption::Tickets
-        } else {
-            Resumption::Never
-        },
+        resumption: Resumption::of(arguments.tls.tls_resume),
         headers: arguments.headers.clone(),
         credentials: credentials(&arguments.credentials)?,
         sources: arguments.room.source.clone(),
         behaviours,
         check,
-        recovery: arguments.recovery.resume.then_some(RecoveryOptions {
-            cut_every: arguments.recovery.cut_every,
-            back_within: arguments.recovery.back_within,
-            silence: arguments.recovery.silent_after,
-            seed: arguments.recovery.seed,
-        }),
+        recovery: arguments
+            .recovery
+            .resume
+            .then_some(arguments.recovery.options),
         ..Options::new(targets, name, connections, transport)
     })
 }

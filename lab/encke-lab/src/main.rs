@@ -11,6 +11,7 @@ mod compare;
 
 // What they share.
 mod server_program;
+mod output_file;
 
 use std::process::ExitCode;
 

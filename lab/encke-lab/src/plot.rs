@@ -5,12 +5,12 @@ pub(crate) mod arguments;
 
 use cli::failure::Failure;
 use cli::output;
-use recorder::plot::panels::{self, PanelKind};
+use recorder::plot::panels;
 use recorder::plot::recording::Recording;
 use recorder::plot::render;
 use serde_json::json;
 
-use arguments::{PanelName, PlotArguments};
+use arguments::PlotArguments;
 
 /// Draws a plot.
 pub(crate) fn run(arguments: &PlotArguments) -> Result<(), Failure> {
@@ -19,8 +19,7 @@ pub(crate) fn run(arguments: &PlotArguments) -> Result<(), Failure> {
         .iter()
         .map(|path| Recording::read(path))
         .collect::<Result<_, _>>()?;
-    let kinds: Vec<PanelKind> = arguments.panels.iter().copied().map(kind).collect();
-    let kinds = (!kinds.is_empty()).then_some(kinds.as_slice());
+    let kinds = Some(&arguments.panels[..]).filter(|kinds| !kinds.is_empty());
     let figure = panels::figure(&recordings, kinds, &arguments.title)?;
     render::write(&figure, &arguments.output)?;
     let path = arguments.output.display().to_string();
@@ -30,14 +29,4 @@ pub(crate) fn run(arguments: &PlotArguments) -> Result<(), Failure> {
         return output::json(&told).map(drop);
     }
     output::line(format_args!("{path}: {rows} rows")).map(drop)
-}
-
-fn kind(name: PanelName) -> PanelKind {
-    match name {
-        PanelName::Memory => PanelKind::Memory,
-        PanelName::Kernel => PanelKind::Kernel,
-        PanelName::Connections => PanelKind::Connections,
-        PanelName::Processor => PanelKind::CpuTime,
-        PanelName::Network => PanelKind::Network,
-    }
 }

@@ -5,54 +5,34 @@ pub(crate) mod arguments;
 
 use std::fs;
 
-use bench::prove::clients::Users;
 use bench::prove::proof::Proof;
-use bench::prove::{self, Options, Progress, clients, page};
+use bench::prove::{self, Progress, clients, page};
 use cli::failure::Failure;
 use cli::output;
 use cli::progress::ProgressBar;
 use machine::interrupt::Interrupt;
 
+use crate::output_file::unwritable;
 use crate::server_program;
 use arguments::ProveArguments;
 
 /// Runs the experiment, or, in a child process, the users of one.
 pub(crate) fn run(arguments: &ProveArguments) -> Result<(), Failure> {
+    let options = &arguments.options;
     if !arguments.clients_of.is_empty() {
-        let users = Users {
-            degree: arguments.degree,
-            seed: arguments.seed,
-            comes_back: arguments.restart,
-        };
-        let urls = &arguments.clients_of;
-        return Ok(clients::obey(urls, arguments.connections, &users)?);
+        return Ok(clients::obey(&arguments.clients_of, options)?);
     }
     // Checked first: a report that cannot be written would waste minutes of measurement.
-    fs::write(&arguments.output, "").map_err(|error| unwritable(arguments, &error))?;
+    fs::write(&arguments.output, "").map_err(|error| unwritable(&arguments.output, &error))?;
     let interrupt = Interrupt::catch_with_cleanup(bench::child::clean_up)?;
-    let options = Options {
-        program: server_program::find(arguments.server.as_deref()),
-        connections: arguments.connections,
-        rate: arguments.rate,
-        duration: arguments.duration,
-        degree: arguments.degree,
-        seed: arguments.seed,
-        restart: arguments.restart,
-        nodes: arguments.nodes,
-        workers: arguments.workers.map(u64::from),
-    };
-    let bar = ProgressBar::of(arguments.connections.into(), "users");
-    let proof = prove::run(&options, &interrupt, &mut |news| tell(&bar, &news));
+    let program = server_program::find(arguments.server.as_deref());
+    let bar = ProgressBar::of(options.connections.into(), "users");
+    let proof = prove::run(&program, options, &interrupt, &mut |news| tell(&bar, &news));
     bar.end();
     let proof = proof?;
     let html = page::html(&proof)?;
-    fs::write(&arguments.output, html).map_err(|error| unwritable(arguments, &error))?;
+    fs::write(&arguments.output, html).map_err(|error| unwritable(&arguments.output, &error))?;
     conclude(&proof, arguments)
-}
-
-fn unwritable(arguments: &ProveArguments, error: &std::io::Error) -> Failure {
-    let path = arguments.output.display();
-    Failure::failed(format_args!("{path} cannot be written: {error}"))
 }
 
 fn tell(bar: &ProgressBar, news: &Progress) {

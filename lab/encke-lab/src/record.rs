@@ -14,7 +14,7 @@ use machine::interrupt::Interrupt;
 use recorder::record::probe::{Options, Probe};
 use recorder::record::process::ProcessSelector;
 use recorder::record::row::Row;
-use recorder::record::{self, Sampling, Source, Summary, SystemClock};
+use recorder::record::{self, Sampling, Summary, SystemClock};
 
 use arguments::RecordArguments;
 
@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Failure> {
         (None, None) => None,
     };
     let interrupt = Interrupt::catch()?;
-    let probe = Probe::start(Options {
+    let mut probe = Probe::start(Options {
         whom,
         port: arguments.port,
     })?;
@@ -39,9 +39,18 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Failure> {
         Some(path) => Box::new(create(path, arguments.force)?),
         None => Box::new(io::stdout()),
     };
-    let mut source = ReportingProbe {
-        probe,
-        waiting_for: arguments.name.as_deref(),
+    // The name of the process, until there is one.
+    let mut waiting_for = arguments.name.as_deref();
+    let read = || {
+        let row = probe.read();
+        for change in probe.changes() {
+            waiting_for = None;
+            eprintln!("{change}");
+        }
+        if let Some(name) = waiting_for.take() {
+            eprintln!("there is no process {name} yet; recording the machine until there is one");
+        }
+        row
     };
     let pace = Sampling {
         every: arguments.every,
@@ -49,7 +58,7 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Failure> {
     };
     let mut sleep = SystemClock::from_now(interrupt);
     let show = arguments.output.is_some() && io::IsTerminal::is_terminal(&io::stderr());
-    let recorded = record::run(&mut source, pace, &mut sleep, &mut out, |row| {
+    let recorded = record::run(read, pace, &mut sleep, &mut out, |row| {
         if show {
             eprint!("\r\x1b[K{}", progress_line(row));
         }
@@ -67,35 +76,13 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Failure> {
     }
 }
 
-/// A probe that reports on standard error which process it records.
-struct ReportingProbe<'a> {
-    probe: Probe,
-    /// The name of the process, until there is one.
-    waiting_for: Option<&'a str>,
-}
-
-impl Source for ReportingProbe<'_> {
-    fn read(&mut self) -> Row {
-        let row = self.probe.read();
-        for change in self.probe.changes() {
-            self.waiting_for = None;
-            eprintln!("{change}");
-        }
-        if let Some(name) = self.waiting_for.take() {
-            eprintln!("there is no process {name} yet; recording the machine until there is one");
-        }
-        row
-    }
-}
-
 fn create(path: &Path, force: bool) -> Result<File, Failure> {
     let mut options = OpenOptions::new();
-    options.write(true);
-    if force {
-        options.create(true).truncate(true);
-    } else {
-        options.create_new(true);
-    }
+    options
+        .write(true)
+        .create(force)
+        .truncate(force)
+        .create_new(!force);
     options.open(path).map_err(|error| {
         let path = path.display();
         Failure::failed(match error.kind() {

@@ -24,10 +24,11 @@ mod message;
 use std::io::{self, BufRead, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Barrier};
 use std::thread;
 
+use clap::Args;
 use serde::Serialize;
 
 use crate::poll::Waker;
@@ -44,13 +45,16 @@ const BACKLOG: i32 = 65_535;
 const STACK_BYTES: usize = 256 * 1024;
 
 /// Options of [`run`].
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args)]
 pub struct Options {
-    /// Address to listen on.
+    /// Address to listen on
+    #[arg(long, default_value_t = default_address())]
     pub listen: SocketAddr,
-    /// Worker threads, each with its own listener and poller.
+    /// Worker threads
+    #[arg(long, default_value_t = 2)]
     pub workers: u32,
-    /// Whether each worker has its own descriptor table.
+    /// Give each worker its own descriptor table
+    #[arg(long)]
     pub private_fds: bool,
 }
 
@@ -105,7 +109,10 @@ pub fn run(options: &Options, input: impl BufRead, mut output: impl Write) -> Ou
         let words: Vec<&str> = line.split_whitespace().collect();
         let number = |index: usize| words.get(index).and_then(|word| word.parse::<u32>().ok());
         match (words.first().copied(), number(1), number(2), number(3)) {
-            (Some("stats"), ..) => answer(format!("{{\"held\":{}}}", held(&workers)?))?,
+            (Some("stats"), ..) => {
+                let held: u64 = ask(&workers, Command::Count)?.iter().sum();
+                answer(format!("{{\"held\":{held}}}"))?;
+            }
             (
                 Some(order @ ("fanout" | "scatter" | "stamped")),
                 Some(rounds),
@@ -147,14 +154,11 @@ fn start(options: &Options) -> Outcome<Vec<Worker>> {
             .name(format!("bare-{index}"))
             .stack_size(STACK_BYTES)
             .spawn(move || {
-                let private = options.private_fds;
-                let holder = (if private {
-                    host::unshare_descriptor_table()
-                } else {
-                    Ok(())
-                })
-                .and_then(|()| Holder::new(&options, &thread_waker));
-                match holder {
+                let unshared = match options.private_fds {
+                    true => host::unshare_descriptor_table(),
+                    false => Ok(()),
+                };
+                match unshared.and_then(|()| Holder::new(&options, &thread_waker)) {
                     Ok(mut holder) => {
                         let _ = ready.send(Ok(()));
                         holder.run(&mailbox, &thread_waker);
@@ -173,17 +177,15 @@ fn start(options: &Options) -> Outcome<Vec<Worker>> {
     Ok(workers)
 }
 
-fn held(workers: &[Worker]) -> Outcome<u64> {
+/// Gives each worker a command with a sender for its answer; returns the answers.
+fn ask<T>(workers: &[Worker], command: impl Fn(Sender<T>) -> Command) -> Outcome<Receiver<T>> {
     let (answer, answers) = channel();
     for worker in workers {
-        worker
-            .commands
-            .send(Command::Count(answer.clone()))
-            .context("asking a worker")?;
+        let sent = worker.commands.send(command(answer.clone()));
+        sent.context("asking a worker")?;
         worker.waker.wake();
     }
-    drop(answer);
-    Ok(answers.iter().sum())
+    Ok(answers)
 }
 
 fn send_loop(
@@ -193,26 +195,17 @@ fn send_loop(
     message: Message,
     rate: u32,
 ) -> Outcome<Spent> {
-    let (answer, answers) = channel();
     let order = Loop {
         message,
         rounds,
         in_random_order,
-        pause_nanos: if rate == 0 {
-            0.0
-        } else {
-            1e9 * workers.len() as f64 / f64::from(rate)
+        pause_nanos: match rate {
+            0 => 0.0,
+            rate => 1e9 * workers.len() as f64 / f64::from(rate),
         },
         start: Arc::new(Barrier::new(workers.len())),
     };
-    for worker in workers {
-        worker
-            .commands
-            .send(Command::Send(order.clone(), answer.clone()))
-            .context("asking")?;
-        worker.waker.wake();
-    }
-    drop(answer);
+    let answers = ask(workers, |answer| Command::Send(order.clone(), answer))?;
     Ok(answers.iter().fold(Spent::default(), |sum, spent| Spent {
         sends: sum.sends + spent.sends,
         blocked: sum.blocked + spent.blocked,

@@ -181,7 +181,7 @@ struct Drive {
 /// A server, and the encoder of requests to it.
 struct Node {
     address: SocketAddr,
-    authority: String,
+    url: Url,
     tls: Option<TlsClient>,
     requests: Requests,
 }
@@ -189,13 +189,12 @@ struct Node {
 impl Drive {
     fn new(options: &Options) -> Outcome<Self> {
         options.check()?;
-        let mut nodes = Vec::new();
-        for url in options.urls() {
+        let server = |url: &String| {
             let url = Url::parse(url)?;
             let tls = || TlsClient::new(&options.authorities, url.host(), Resumption::Tickets);
-            let tls = url.is_secure().then(tls).transpose()?;
-            nodes.push((url.resolve()?, tls, url));
-        }
+            Ok((url.resolve()?, url.is_secure().then(tls).transpose()?, url))
+        };
+        let servers: Vec<_> = options.urls().map(server).collect::<Outcome<_>>()?;
         let targets = Targets::new(&options.draw, options.seed)?;
         let source = Source {
             schedule: options.schedule()?,
@@ -223,13 +222,13 @@ impl Drive {
                 .map(Publisher::new)
                 .collect(),
             poller,
-            nodes: nodes
+            nodes: servers
                 .into_iter()
                 .map(|(address, tls, url)| Node {
                     address,
-                    authority: url.authority().to_owned(),
                     tls,
                     requests: Requests::new(&options.way, &url, token, &options.payload, realtime),
+                    url,
                 })
                 .collect(),
             reconnects: options.reconnects,
@@ -257,12 +256,8 @@ impl Drive {
                 self.report_progress(now, observe);
             }
             let is_batch = self.nodes[0].requests.is_batch();
-            if self.source.is_dry()
-                && self
-                    .publishers
-                    .iter()
-                    .all(|publisher| publisher.is_done(is_batch))
-            {
+            let mut publishers = self.publishers.iter();
+            if self.source.is_dry() && publishers.all(|publisher| publisher.is_done(is_batch)) {
                 return Ok(());
             }
             self.poller
@@ -320,11 +315,7 @@ impl Drive {
             true => u64::MAX,
             false => {
                 let due = self.source.schedule.due(self.source.made);
-                if due > now + TURN_NANOS {
-                    due
-                } else {
-                    now + TURN_NANOS
-                }
+                due.max(now + TURN_NANOS)
             }
         };
         // Wake often, as an interrupt does not end the wait.
@@ -343,10 +334,7 @@ impl Drive {
         let node = &self.nodes[self.publishers[index].node % self.nodes.len()];
         let mut shared = Shared {
             poller: &self.poller,
-            server: node.address,
-            authority: &node.authority,
-            tls: node.tls.as_ref(),
-            requests: &node.requests,
+            node,
             reconnects: self.reconnects,
             tally: &mut self.tally,
             scratch: &mut self.scratch,

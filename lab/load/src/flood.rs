@@ -342,7 +342,7 @@ fn explain(plan: &Plan, threads: u32, private_fds: bool) -> String {
 }
 
 /// Returns the clients of thread `index`. Shares differ by at most one.
-fn share_of(connections: u32, threads: u32, index: u32) -> std::ops::Range<u32> {
+pub(crate) fn share_of(connections: u32, threads: u32, index: u32) -> std::ops::Range<u32> {
     let start =
         |index: u32| (u64::from(connections) * u64::from(index) / u64::from(threads)) as u32;
     start(index)..start(index + 1)

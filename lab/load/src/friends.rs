@@ -9,7 +9,8 @@ pub mod degrees;
 pub mod picture;
 pub mod neighbourhood;
 
-use std::io::{self, Write};
+use std::fmt;
+use std::io::{self, BufRead, Write};
 use std::time::Instant;
 
 use serde::Serialize;
@@ -157,6 +158,47 @@ impl Options {
     }
 }
 
+/// Reads an edge list: calls `found` with the ids of each line. Empty lines and those that begin
+/// with `#` are skipped.
+///
+/// # Errors
+///
+/// When `list`, which is called `name`, cannot be read, or a line is not two ids.
+pub fn read(
+    mut list: impl BufRead,
+    name: impl fmt::Display,
+    mut found: impl FnMut([u32; 2]),
+) -> Outcome<()> {
+    let (mut line, mut number) = (String::new(), 0u64);
+    loop {
+        line.clear();
+        let read = list.read_line(&mut line);
+        if read.context(format_args!("reading {name}"))? == 0 {
+            return Ok(());
+        }
+        number += 1;
+        if line.trim().is_empty() || line.starts_with('#') {
+            continue;
+        }
+        found(ends(&line).ok_or_else(|| {
+            Failure::new(format!(
+                "line {number} of {name} is not an edge: it must be two ids from 1 to {USERS_MAX} \
+                 with a space between, as `encke-lab friends generate` writes"
+            ))
+        })?);
+    }
+}
+
+/// Parses the two ids of a line.
+fn ends(line: &str) -> Option<[u32; 2]> {
+    let mut ids = line.split_ascii_whitespace().map(|word| {
+        let id = word.parse().ok();
+        id.filter(|id| (1..=USERS_MAX).contains(id))
+    });
+    let ends = [ids.next()??, ids.next()??];
+    ids.next().is_none().then_some(ends)
+}
+
 /// Buffer of lines for the writer.
 #[derive(Debug, Default)]
 struct Lines {
@@ -254,6 +296,16 @@ mod tests {
         assert_eq!(report.made, 50_000u32.next_multiple_of(USERS_A_STEP));
         let lines = out.iter().filter(|&&byte| byte == b'\n').count();
         assert_eq!(lines as u64, report.edges);
+    }
+
+    #[test]
+    fn the_error_names_a_line_that_is_not_an_edge() {
+        for line in ["1", "1 2 3", "0 1", "a b", "1,2", "1 4294967296"] {
+            assert_eq!(ends(line), None, "{line}");
+        }
+        assert_eq!(ends("3\t4\r\n"), Some([3, 4]));
+        let error = read(&b"1 2\n1;2\n"[..], "a list", |_| ()).unwrap_err();
+        assert!(error.to_string().starts_with("line 2 of a list"), "{error}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::ops::Sub;
 
 use serde::Serialize;
 
+use crate::record::process::stat_of;
 use machine::failure::{Context, Failure, Outcome};
 
 /// Unit of `utime` and `stime` in `/proc/PID/stat` (USER_HZ): 10 ms on all current Linux machines.
@@ -68,37 +69,28 @@ impl CpuTime {
     ///
     /// When there is no such process, or its files in `/proc` cannot be read.
     pub fn of(pid: u32) -> Outcome<Self> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat"))
-            .context(format_args!("reading the CPU time of process {pid}"))?;
-        let (user, system) = ticks(&stat).ok_or_else(|| {
-            Failure::new(format!("/proc/{pid}/stat has an unknown format: {stat}"))
-        })?;
+        let stat = stat_of(pid)
+            .ok_or_else(|| Failure::new(format!("the CPU time of process {pid} cannot be read")))?;
         let mut by_thread = BTreeMap::new();
         let tasks = fs::read_dir(format!("/proc/{pid}/task")).context("reading its threads")?;
         for task in tasks.flatten() {
             // The thread may have ended since the listing.
-            let Ok(name) = fs::read_to_string(task.path().join("comm")) else {
+            let read = |file: &str| fs::read_to_string(task.path().join(file));
+            let (Ok(name), Ok(schedule)) = (read("comm"), read("schedstat")) else {
                 continue;
             };
-            let Ok(schedule) = fs::read_to_string(task.path().join("schedstat")) else {
-                continue;
-            };
-            let ran: u64 = schedule
-                .split_whitespace()
-                .next()
-                .and_then(|ran| ran.parse().ok())
-                .unwrap_or(0);
+            let ran = schedule.split_whitespace().next();
+            let ran: u64 = ran.and_then(|ran| ran.parse().ok()).unwrap_or(0);
             let name = name
                 .trim()
-                .trim_end_matches(|digit: char| digit.is_ascii_digit());
-            *by_thread
-                .entry(name.trim_end_matches('-').to_owned())
-                .or_insert(0) += ran;
+                .trim_end_matches(|one: char| one.is_ascii_digit());
+            let name = name.trim_end_matches('-').to_owned();
+            *by_thread.entry(name).or_insert(0) += ran;
         }
         Ok(Self {
             total: by_thread.values().sum(),
-            user: user * TICK_NANOS,
-            system: system * TICK_NANOS,
+            user: stat.user_ticks * TICK_NANOS,
+            system: stat.system_ticks * TICK_NANOS,
             by_thread,
         })
     }
@@ -143,13 +135,6 @@ impl Sub for &CpuTime {
     }
 }
 
-/// Parses `utime` and `stime`. They follow the command's name, which may contain any characters and
-/// ends at the last parenthesis.
-fn ticks(stat: &str) -> Option<(u64, u64)> {
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    Some((fields.get(11)?.parse().ok()?, fields.get(12)?.parse().ok()?))
-}
-
 /// Returns the median of `values`; NaN if there are none.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
@@ -164,13 +149,6 @@ pub fn median(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ticks_are_found_after_any_command_name() {
-        let stat = "7 (a) b (c)) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14";
-        assert_eq!(ticks(stat), Some((11, 12)));
-        assert_eq!(ticks("garbage"), None);
-    }
 
     #[test]
     fn this_process_has_memory_and_has_run() {

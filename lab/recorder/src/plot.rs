@@ -1,11 +1,13 @@
 //! Line charts for reports: lines over time, in panels above each other.
 //!
 //! `recording` parses what `record` wrote, `panels` selects what to draw, `scale` chooses units and
-//! ticks, `figure` draws on any backend, and `render` writes SVG and PNG files.
+//! ticks, `canvas` draws texts and lines on any backend, `figure` draws a figure with it, and
+//! `render` writes SVG and PNG files.
 
 pub mod recording;
 pub mod panels;
 mod scale;
+pub mod canvas;
 mod figure;
 pub mod render;
 
@@ -81,6 +83,15 @@ pub struct Panel {
     pub right: Option<Axis>,
 }
 
+impl Panel {
+    /// Creates a chart with a scale on the left alone.
+    pub fn new(title: impl Into<String>, unit: Unit, lines: Vec<Line>) -> Self {
+        let title = title.into();
+        let left = Axis { title, unit, lines };
+        Self { left, right: None }
+    }
+}
+
 /// Panels above each other, with one horizontal scale.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
@@ -93,14 +104,21 @@ pub struct Figure {
 }
 
 impl Figure {
+    /// Creates a figure without a title.
+    pub fn untitled(panels: Vec<Panel>, across: XScale) -> Self {
+        Self {
+            title: String::new(),
+            panels,
+            across,
+        }
+    }
+
     /// Returns the labels of all lines, each once, in order of appearance.
     fn labels(&self) -> Vec<&str> {
         let mut labels: Vec<&str> = Vec::new();
-        for axis in self.axes() {
-            for line in &axis.lines {
-                if !labels.contains(&line.label.as_str()) {
-                    labels.push(&line.label);
-                }
+        for line in self.axes().flat_map(|axis| &axis.lines) {
+            if !labels.contains(&line.label.as_str()) {
+                labels.push(&line.label);
             }
         }
         labels

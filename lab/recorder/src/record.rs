@@ -27,12 +27,6 @@ pub struct Sampling {
     pub duration: Option<Duration>,
 }
 
-/// Source of rows.
-pub trait Source {
-    /// Reads one row.
-    fn read(&mut self) -> Row;
-}
-
 /// Clock of the loop, which tests replace.
 pub trait Clock {
     /// Returns the time since the start.
@@ -103,14 +97,14 @@ impl Summary {
     }
 }
 
-/// Writes rows to `out` and flushes each, and passes each to `tell`, until the duration is over or
-/// a sleep is interrupted.
+/// Writes the rows that `read` reads to `out` and flushes each, and passes each to `tell`, until
+/// the duration is over or a sleep is interrupted.
 ///
 /// # Errors
 ///
 /// When `out` cannot be written; the rows before that are in it.
 pub fn run(
-    source: &mut impl Source,
+    mut read: impl FnMut() -> Row,
     sampling: Sampling,
     clock: &mut impl Clock,
     out: &mut impl Write,
@@ -127,7 +121,7 @@ pub fn run(
         if number > 0 && !clock.sleep_until(sampling.every * number) {
             break;
         }
-        let row = source.read();
+        let row = read();
         writeln!(out, "{row}")?;
         out.flush()?;
         summary.add(&row);
@@ -148,14 +142,10 @@ mod tests {
     use super::*;
     use std::time::SystemTime;
 
-    struct Fake(Duration);
-
-    impl Source for Fake {
-        fn read(&mut self) -> Row {
-            Row {
-                connections: Some(self.0.as_secs()),
-                ..Row::at(SystemTime::UNIX_EPOCH + self.0, self.0)
-            }
+    fn fake(after: Duration) -> Row {
+        Row {
+            connections: Some(after.as_secs()),
+            ..Row::at(SystemTime::UNIX_EPOCH + after, after)
         }
     }
 
@@ -165,7 +155,7 @@ mod tests {
         first_row_seconds: u64,
     }
 
-    impl super::Clock for TestClock {
+    impl Clock for TestClock {
         fn elapsed(&self) -> Duration {
             // Only reading the first row takes time.
             let first = Duration::from_secs(self.first_row_seconds);
@@ -193,8 +183,8 @@ mod tests {
             first_row_seconds,
         };
         let mut out = Vec::new();
-        let mut source = Fake(Duration::from_secs(7));
-        let summary = run(&mut source, sampling, &mut clock, &mut out, |_| {}).unwrap();
+        let read = || fake(Duration::from_secs(7));
+        let summary = run(read, sampling, &mut clock, &mut out, |_| {}).unwrap();
         (summary, clock.sleeps, String::from_utf8(out).unwrap())
     }
 

@@ -42,18 +42,16 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use reactor::{ListenerOptions, Mailbox, RateLimitedWarnings, Reservation, Snapshot, System};
+use reactor::{ListenerOptions, RateLimitedWarnings, Reservation, Snapshot, System};
 
 pub use answer::{Answer, AnswerError};
 use limits::{DEFER_ACCEPT, FAST_OPENS_WAITING, LISTEN_BACKLOG, USER_TIMEOUT, WARNING_INTERVAL};
 pub use metrics::Metric;
-use metrics::WorkerCounters;
 use worker::{Worker, WorkerCommand, WorkerConfig};
+
+use crate::workers::Threads;
 
 /// Settings of the operator.
 #[derive(Debug, Clone)]
@@ -74,28 +72,17 @@ pub struct Settings {
     pub fast_open: bool,
 }
 
+type Workers = crate::workers::Workers<WorkerCommand, Metric, { Metric::ALL.len() }>;
+
 /// Running server.
 pub struct Hello {
     address: SocketAddr,
-    shared: Vec<Shared>,
-    is_ending: Arc<AtomicBool>,
-    warnings: RateLimitedWarnings,
-    workers: Vec<JoinHandle<io::Result<()>>>,
+    workers: Arc<Workers>,
 }
 
 /// Handle to a running server for other threads. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Handle {
-    shared: Arc<[Shared]>,
-    is_ending: Arc<AtomicBool>,
-}
-
-/// State that a worker shares with other threads.
-#[derive(Debug, Clone)]
-struct Shared {
-    mailbox: Arc<Mailbox<WorkerCommand>>,
-    counters: Arc<WorkerCounters>,
-}
+pub struct Handle(Arc<Workers>);
 
 /// Reason why a server did not start.
 #[derive(Debug)]
@@ -122,74 +109,37 @@ impl Hello {
                 StartError::Bind(settings.listen, error)
             }
         })?;
-        let mut hello = Self {
-            address: reservation.address(),
-            shared: Vec::new(),
-            is_ending: Arc::default(),
-            warnings: RateLimitedWarnings::new(WARNING_INTERVAL),
-            workers: Vec::new(),
-        };
-        let (ready, readiness) = mpsc::sync_channel(settings.workers.into());
-        for number in 0..settings.workers {
-            if let Err(error) = hello.spawn(number, &settings, ready.clone()) {
-                return Err(hello.abandon(StartError::Worker(number, error)));
-            }
-        }
-        drop(ready);
-        for (number, result) in readiness {
-            if let Err(error) = result {
-                return Err(hello.abandon(StartError::Worker(number, error)));
-            }
-        }
-        Ok(hello)
-    }
-
-    fn spawn(
-        &mut self,
-        number: u16,
-        settings: &Settings,
-        ready: mpsc::SyncSender<(u16, io::Result<()>)>,
-    ) -> io::Result<()> {
-        let shared = Shared {
-            mailbox: Arc::new(Mailbox::new(usize::MAX)?),
-            counters: Arc::default(),
-        };
-        self.shared.push(shared.clone());
-        let address = self.address;
-        let config = WorkerConfig {
-            mailbox: shared.mailbox,
-            counters: shared.counters,
-            warnings: self.warnings.clone(),
-            answer: settings.answer.clone(),
-            idle_timeout: settings.idle_timeout,
-        };
-        let options = listener_options(settings);
-        // With a private table the worker must open its sockets itself, on its own thread.
-        let run = move |table: io::Result<()>| {
-            let worker = table
-                .and_then(|()| System::new(config.mailbox.as_ref()))
-                .and_then(|driver| {
-                    let mut worker = Worker::new(driver, config);
-                    worker.listen(address, &options)?;
-                    Ok(worker)
-                });
-            let (result, worker) = match worker {
-                Ok(worker) => (Ok(()), Some(worker)),
-                Err(error) => (Err(error), None),
+        let address = reservation.address();
+        let warnings = RateLimitedWarnings::new(WARNING_INTERVAL);
+        let options = listener_options(&settings);
+        let prepare = |_, mailbox, counters| {
+            let config = WorkerConfig {
+                mailbox,
+                counters,
+                warnings: warnings.clone(),
+                answer: settings.answer.clone(),
+                idle_timeout: settings.idle_timeout,
             };
-            let _ = ready.send((number, result));
-            drop(ready);
-            worker.map_or(Ok(()), Worker::run)
+            // With a private table the worker must open its sockets itself, on its own thread.
+            move || {
+                let driver = System::new(config.mailbox.as_ref())?;
+                let mut worker = Worker::new(driver, config);
+                worker.listen(address, &options)?;
+                Ok(worker)
+            }
         };
-        let thread = reactor::spawn(format!("hello-{number}"), settings.private_fds, run)?;
-        self.workers.push(thread);
-        Ok(())
-    }
-
-    fn abandon(self, error: StartError) -> StartError {
-        self.handle().end();
-        let _ = self.join();
-        error
+        let threads = Threads {
+            name: "hello",
+            count: settings.workers,
+            private_fds: settings.private_fds,
+        };
+        let end = |workers: &Workers| workers.end(|| WorkerCommand::End);
+        let workers = Workers::start(threads, prepare, Worker::run, end)
+            .map_err(|(number, error)| StartError::Worker(number, error))?;
+        Ok(Self {
+            address,
+            workers: Arc::new(workers),
+        })
     }
 
     /// Returns the address that the server listens on.
@@ -199,10 +149,7 @@ impl Hello {
 
     /// Returns a handle for other threads.
     pub fn handle(&self) -> Handle {
-        Handle {
-            shared: self.shared.clone().into(),
-            is_ending: Arc::clone(&self.is_ending),
-        }
+        Handle(Arc::clone(&self.workers))
     }
 
     /// Waits until all workers have ended, which they do after [`Handle::end`].
@@ -211,13 +158,7 @@ impl Hello {
     ///
     /// When a worker's poller failed.
     pub fn join(self) -> io::Result<()> {
-        self.workers
-            .into_iter()
-            .map(|worker| {
-                let panicked = |_| Err(io::Error::other("a worker panicked"));
-                worker.join().unwrap_or_else(panicked)
-            })
-            .fold(Ok(()), io::Result::and)
+        self.workers.join()
     }
 }
 
@@ -237,24 +178,17 @@ impl Handle {
     /// Ends the workers. Requests that have arrived are answered, and no more connections are
     /// accepted.
     pub fn end(&self) {
-        self.is_ending.store(true, Ordering::Relaxed);
-        for worker in self.shared.iter() {
-            worker.mailbox.insert(WorkerCommand::End);
-        }
+        self.0.end(|| WorkerCommand::End);
     }
 
     /// Returns whether the server is shutting down.
     pub fn is_ending(&self) -> bool {
-        self.is_ending.load(Ordering::Relaxed)
+        self.0.is_ending()
     }
 
     /// Returns the metrics of all workers.
     pub fn snapshot(&self) -> Snapshot {
-        let mut snapshot = Snapshot::of(self.shared.iter().map(|worker| &*worker.counters));
-        for (values, worker) in snapshot.workers.iter_mut().zip(self.shared.iter()) {
-            values[Metric::MailboxMessages as usize] = worker.mailbox.waiting() as u64;
-        }
-        snapshot
+        self.0.snapshot(Metric::MailboxMessages as usize)
     }
 }
 

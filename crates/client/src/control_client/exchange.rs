@@ -3,36 +3,29 @@
 use std::io::{self, Read, Write};
 
 use serde_json::Value;
-use ureq::{Body, SendBody, http};
 
-use super::secure::Head;
-use super::{Channel, ControlClient};
+use super::ControlClient;
 use crate::http::{Connection, RequestBody, Response};
-use machine::failure::{Context, Failure, Outcome};
+use machine::failure::{Context, Outcome};
 
 impl ControlClient {
-    /// Sends `body` in chunks and reads the response. Without TLS the response may come before the
-    /// body ends.
+    /// Sends `body` in chunks and reads the response.
     pub(super) fn stream(
         &mut self,
         path: &str,
         content_type: &str,
-        mut body: &mut dyn Read,
+        body: &mut dyn Read,
     ) -> Outcome<Value> {
-        if let Channel::Tls(listener) = &self.channel {
-            let head = self.head("POST", path, Some(content_type));
-            let answer = listener.request(head, SendBody::from_reader(&mut body));
-            return self.read_secure(answer.map_err(|error| self.explain_secure(error))?);
-        }
         let mut connection = self.connect()?;
         let fields = self.fields(Some(content_type));
         let written = connection
             .write("POST", path, &fields, RequestBody::Chunked)
-            .and_then(|()| connection.chunks())
-            .and_then(|mut chunks| {
+            .and_then(|()| {
+                let mut chunks = connection.body_writer();
                 io::copy(body, &mut chunks)?;
                 chunks.finish()
             });
+        // If the server refused the body, its response says why.
         let value = self.read_answer(&mut connection)?;
         written.map_err(|error| self.explain(&error))?;
         self.keep(connection);
@@ -47,19 +40,7 @@ impl ControlClient {
         content_type: Option<&str>,
         body: RequestBody<'_>,
     ) -> Outcome<Value> {
-        if let Channel::Tls(listener) = &self.channel {
-            let head = self.head(method, path, content_type);
-            let answer = match body {
-                RequestBody::Bytes(bytes) => listener.request(head, bytes),
-                RequestBody::None | RequestBody::Chunked => listener.request(head, ()),
-            };
-            return self.read_secure(answer.map_err(|error| self.explain_secure(error))?);
-        }
-        let mut connection = self.connect()?;
-        let fields = self.fields(content_type);
-        connection
-            .write(method, path, &fields, body)
-            .map_err(|error| self.explain(&error))?;
+        let mut connection = self.send_request(method, path, content_type, body)?;
         let value = self.read_answer(&mut connection)?;
         self.keep(connection);
         Ok(value)
@@ -71,82 +52,69 @@ impl ControlClient {
     ///
     /// When the request fails, the body is incomplete, or `out` cannot be written.
     pub(super) fn download(&mut self, path: &str, out: &mut dyn Write) -> Outcome<()> {
-        if let Channel::Tls(listener) = &self.channel {
-            let answer = listener.request(self.head("GET", path, None), ());
-            let mut answer = answer.map_err(|error| self.explain_secure(error))?;
-            let status = answer.status().as_u16();
-            return self.copy(status, &mut answer.body_mut().as_reader(), out);
-        }
-        let mut connection = self.connect()?;
-        connection
-            .write("GET", path, &self.fields(None), RequestBody::None)
-            .map_err(|error| self.explain(&error))?;
+        let mut connection = self.send_request("GET", path, None, RequestBody::None)?;
         let answer = self.read_head(&mut connection)?;
-        self.copy(answer.status, &mut connection.body(&answer), out)?;
+        let mut body = connection.body(&answer);
+        let mut piece = vec![0; 1 << 16];
+        loop {
+            match body.read(&mut piece) {
+                Ok(0) => break,
+                Ok(count) => out.write_all(&piece[..count]).context("writing the copy")?,
+                Err(error) => return Err(self.explain(&error)),
+            }
+        }
         self.keep(connection);
         Ok(())
     }
 
-    fn copy(&self, status: u16, body: &mut dyn Read, out: &mut dyn Write) -> Outcome<()> {
-        if status >= 300 {
-            return Err(self.refusal(status, body));
-        }
-        let mut piece = vec![0; 1 << 16];
-        loop {
-            match body
-                .read(&mut piece)
-                .map_err(|error| self.explain(&error))?
-            {
-                0 => return Ok(()),
-                count => (out.write_all(&piece[..count])).context("writing the copy")?,
-            }
-        }
+    /// Sends a request over the connection of the last call, or over a new one.
+    pub(super) fn send_request(
+        &mut self,
+        method: &str,
+        path: &str,
+        content_type: Option<&str>,
+        body: RequestBody<'_>,
+    ) -> Outcome<Connection> {
+        let mut connection = self.connect()?;
+        let sent = connection.write(method, path, &self.fields(content_type), body);
+        sent.map_err(|error| self.explain(&error))?;
+        Ok(connection)
     }
 
-    fn read_secure(&self, mut answer: http::Response<Body>) -> Outcome<Value> {
-        let status = answer.status().as_u16();
-        let is_json = answer
-            .body()
-            .mime_type()
-            .is_some_and(|mime_type| mime_type.contains("json"));
-        self.read_value(status, is_json, &mut answer.body_mut().as_reader())
-    }
-
+    /// Reads a response to its end. Returns null if its body is empty or not JSON.
     fn read_answer(&self, connection: &mut Connection) -> Outcome<Value> {
         let answer = self.read_head(connection)?;
-        let is_json = answer.content_type.contains("json");
-        self.read_value(answer.status, is_json, &mut connection.body(&answer))
-    }
-
-    fn read_head(&self, connection: &mut Connection) -> Outcome<Response> {
-        connection.read_head().map_err(|error| self.explain(&error))
-    }
-
-    /// Reads the body of a response to its end. Returns null if it is empty or not JSON.
-    fn read_value(&self, status: u16, is_json: bool, body: &mut dyn Read) -> Outcome<Value> {
-        if status >= 300 {
-            return Err(self.refusal(status, body));
-        }
         let mut bytes = Vec::new();
-        body.read_to_end(&mut bytes)
-            .map_err(|error| self.explain(&error))?;
-        if bytes.is_empty() || !is_json {
+        let read = connection.body(&answer).read_to_end(&mut bytes);
+        read.map_err(|error| self.explain(&error))?;
+        if bytes.is_empty() || !answer.content_type.contains("json") {
             return Ok(Value::Null);
         }
         serde_json::from_slice(&bytes).context("reading the server's answer")
     }
 
+    /// Reads the head of a response. A refusal is an error.
+    pub(super) fn read_head(&self, connection: &mut Connection) -> Outcome<Response> {
+        let answer = connection.read_head();
+        let answer = answer.map_err(|error| self.explain(&error))?;
+        if answer.status >= 300 {
+            return Err(self.refusal(answer.status, &mut connection.body(&answer)));
+        }
+        Ok(answer)
+    }
+
     /// Takes the connection of the last call, or opens one.
-    pub(super) fn connect(&mut self) -> Outcome<Connection> {
-        let Channel::Plain { url, connection } = &mut self.channel else {
-            return Err(Failure::new("this request is made over http:// only"));
-        };
-        if let Some(connection) = connection.take()
+    fn connect(&mut self) -> Outcome<Connection> {
+        if let Some(connection) = self.connection.take()
             && !connection.is_stale()
         {
             return Ok(connection);
         }
-        Connection::open(url)
+        let opened = match &self.tls {
+            Some(config) => Connection::open_secure(&self.url, config),
+            None => Connection::open(&self.url),
+        };
+        opened
             .and_then(|connection| {
                 connection.set_read_timeout(self.read_timeout)?;
                 Ok(connection)
@@ -155,33 +123,14 @@ impl ControlClient {
     }
 
     fn keep(&mut self, used: Connection) {
-        if let Channel::Plain { connection, .. } = &mut self.channel
-            && !used.must_close()
-        {
-            *connection = Some(used);
+        if !used.must_close() {
+            self.connection = Some(used);
         }
     }
 
-    fn head<'a>(
-        &'a self,
-        method: &'a str,
-        path: &'a str,
-        content_type: Option<&'a str>,
-    ) -> Head<'a> {
-        Head {
-            method,
-            path,
-            bearer: self.bearer.as_deref(),
-            content_type,
-            read_timeout: self.read_timeout,
-        }
-    }
-
-    pub(super) fn fields<'a>(&'a self, content_type: Option<&'a str>) -> Vec<(&'a str, &'a str)> {
-        let bearer = self
-            .bearer
-            .as_deref()
-            .map(|bearer| ("Authorization", bearer));
+    fn fields<'a>(&'a self, content_type: Option<&'a str>) -> Vec<(&'a str, &'a str)> {
+        let bearer = self.bearer.as_deref();
+        let bearer = bearer.map(|bearer| ("Authorization", bearer));
         let content_type = content_type.map(|content_type| ("Content-Type", content_type));
         bearer.into_iter().chain(content_type).collect()
     }

@@ -7,7 +7,7 @@ use std::thread;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Channel, ControlClient, EventMetadata};
+use super::{ControlClient, EventMetadata};
 use crate::http::{Connection, RequestBody};
 use machine::failure::{Context, Failure, Outcome};
 
@@ -26,14 +26,11 @@ impl ControlClient {
         input: impl Read + Send,
         mut tell: impl FnMut(Value),
     ) -> Outcome<u64> {
-        if matches!(self.channel, Channel::Tls(_)) {
+        if self.tls.is_some() {
             return self.publish_one_by_one(subject, kind, input, tell);
         }
-        let mut connection = self.connect()?;
-        let fields = self.fields(Some("application/x-ndjson"));
-        connection
-            .write("POST", "/v1/publish", &fields, RequestBody::Chunked)
-            .map_err(|error| self.explain(&error))?;
+        let (path, ndjson) = ("/v1/publish", Some("application/x-ndjson"));
+        let mut connection = self.send_request("POST", path, ndjson, RequestBody::Chunked)?;
         let mut chunks = connection.chunks().map_err(|error| self.explain(&error))?;
         thread::scope(|scope| {
             let writer = scope.spawn(move || {
@@ -92,20 +89,13 @@ impl ControlClient {
         connection: &mut Connection,
         tell: &mut impl FnMut(Value),
     ) -> Outcome<u64> {
-        let answer = connection
-            .read_head()
-            .map_err(|error| self.explain(&error))?;
+        let answer = self.read_head(connection)?;
         let mut body = BufReader::new(connection.body(&answer));
-        if answer.status >= 300 {
-            return Err(self.refusal(answer.status, &mut body));
-        }
         let (mut count, mut line) = (0, String::new());
         loop {
             line.clear();
-            let read = body
-                .read_line(&mut line)
-                .map_err(|error| self.explain(&error))?;
-            if read == 0 {
+            let read = body.read_line(&mut line);
+            if read.map_err(|error| self.explain(&error))? == 0 {
                 return Ok(count);
             }
             if !line.trim().is_empty() {

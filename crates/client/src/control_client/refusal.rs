@@ -14,6 +14,9 @@ const DETAIL_MAX: u64 = 64 * 1024;
 impl ControlClient {
     pub(super) fn explain(&self, error: &io::Error) -> Failure {
         let url = &self.shown;
+        if let Some(error) = tls::handshake_error(error) {
+            return Failure::new(tls::explain(url, error));
+        }
         Failure::new(match error.kind() {
             io::ErrorKind::ConnectionRefused => format!(
                 "no Encke control listener at {url}: start one with `encke serve` or pass --control"
@@ -33,31 +36,6 @@ impl ControlClient {
         })
     }
 
-    /// Explains why a request over TLS failed.
-    pub(super) fn explain_secure(&self, error: ureq::Error) -> Failure {
-        let url = &self.shown;
-        let other = |text: String| self.explain(&io::Error::other(text));
-        match error {
-            ureq::Error::Io(error) => match tls::handshake_error(&error) {
-                Some(error) => self.explain_tls(error),
-                None => self.explain(&error),
-            },
-            ureq::Error::Rustls(error) => self.explain_tls(&error),
-            ureq::Error::Timeout(_) => self.explain(&io::ErrorKind::TimedOut.into()),
-            ureq::Error::HostNotFound => {
-                other(format!("no address is known for the host of {url}"))
-            }
-            ureq::Error::Protocol(error) => {
-                self.explain(&io::Error::new(io::ErrorKind::InvalidData, error))
-            }
-            error => other(error.to_string()),
-        }
-    }
-
-    fn explain_tls(&self, error: &rustls::Error) -> Failure {
-        Failure::new(tls::explain(&self.shown, error))
-    }
-
     /// Explains why the server refused a request: by its problem details, or by the remedy if the
     /// token is wrong.
     pub(super) fn refusal(&self, status: u16, body: &mut dyn Read) -> Failure {
@@ -75,13 +53,11 @@ impl ControlClient {
                  `encke serve`"
             ));
         }
-        let detail = problem_detail(&bytes);
-        let detail = if detail.is_empty() {
-            "no reason given".to_owned()
-        } else {
-            detail
-        };
-        Failure::new(format!("{url} answered {}: {detail}", status))
+        let mut detail = problem_detail(&bytes);
+        if detail.is_empty() {
+            detail.push_str("no reason given");
+        }
+        Failure::new(format!("{url} answered {status}: {detail}"))
     }
 }
 
@@ -94,10 +70,6 @@ pub fn problem_detail(body: &[u8]) -> String {
             }
         }
     }
-    String::from_utf8_lossy(body)
-        .lines()
-        .next()
-        .unwrap_or("")
-        .trim()
-        .to_owned()
+    let text = String::from_utf8_lossy(body);
+    text.lines().next().unwrap_or("").trim().to_owned()
 }

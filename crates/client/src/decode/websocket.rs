@@ -20,12 +20,16 @@ const CONTROL_MAX: u64 = 125;
 /// Longest header of a frame that is not masked: two bytes and a length of eight.
 const HEADER_MAX: usize = 10;
 
+/// Mask of all frames. Masks protect proxies from scripts of hostile pages (RFC 6455, section
+/// 10.3); there are none here, so it need not be random.
+const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
+
 /// Close code when a frame carries none (RFC 6455, section 7.4.1).
 pub const NO_STATUS: u16 = 1005;
 
 /// Opcode of a frame (RFC 6455, section 5.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+enum Kind {
     /// Continues the message of an earlier frame.
     Continuation = 0,
     /// Begins a text message.
@@ -65,16 +69,16 @@ pub enum Piece<'a> {
     Bytes(&'a [u8]),
     /// The end of the message.
     MessageEnd,
-    /// A ping. Answer it with a pong that has the payload of [`Reader::take_control`].
+    /// A ping, which [`Reader::answer_ping`] answers.
     Ping,
     /// A pong.
     Pong,
-    /// A close frame with this code. Answer it with the same code. Nothing follows it.
+    /// A close frame with this code, which [`Reader::answer_close`] answers. Nothing follows it.
     Close(u16),
 }
 
 /// Decoder of one connection's frames after the handshake. Lives as long as the connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Reader {
     /// Bytes of the frame's payload that have not arrived yet.
     remaining: u64,
@@ -97,14 +101,7 @@ struct Frame {
 impl Reader {
     /// Returns a decoder for the bytes after the handshake.
     pub fn new() -> Self {
-        Self {
-            remaining: 0,
-            control: Box::default(),
-            header: [0; HEADER_MAX],
-            header_length: 0,
-            frame: None,
-            in_message: false,
-        }
+        Self::default()
     }
 
     /// Reads the next piece from `input`, and advances `input` past it. Returns `None` if more
@@ -152,6 +149,17 @@ impl Reader {
     /// not keep the payload of a ping that way.
     pub fn take_control(&mut self) -> Box<[u8]> {
         std::mem::take(&mut self.control)
+    }
+
+    /// Appends the pong that answers the ping that [`Reader::next`] returned last.
+    pub fn answer_ping(&mut self, out: &mut Vec<u8>) {
+        push_frame(Kind::Pong, &self.take_control(), out);
+    }
+
+    /// Appends the close frame that answers the one that [`Reader::next`] returned last.
+    pub fn answer_close(&mut self, out: &mut Vec<u8>) {
+        let payload = self.take_control();
+        push_frame(Kind::Close, payload.get(..2).unwrap_or(&[]), out);
     }
 
     /// Reads a byte of a header. Returns false if there is no input.
@@ -208,12 +216,6 @@ impl Reader {
     }
 }
 
-impl Default for Reader {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 /// Returns the payload's length, once `header` is complete.
 fn payload_length(header: &[u8]) -> Option<u64> {
     match (*header.get(1)? & 0x7f, &header[2..]) {
@@ -226,11 +228,11 @@ fn payload_length(header: &[u8]) -> Option<u64> {
 
 /// Appends a frame of the client to `out`, masked as RFC 6455 requires. `payload` is at most 125
 /// bytes: these clients only answer control frames.
-pub fn push_frame(kind: Kind, payload: &[u8], mask: [u8; 4], out: &mut Vec<u8>) {
+fn push_frame(kind: Kind, payload: &[u8], out: &mut Vec<u8>) {
     let length = u8::try_from(payload.len()).expect("answers are control frames");
     out.extend_from_slice(&[0x80 | kind as u8, 0x80 | length]);
-    out.extend_from_slice(&mask);
-    let masked = payload.iter().zip(mask.iter().cycle());
+    out.extend_from_slice(&MASK);
+    let masked = payload.iter().zip(MASK.iter().cycle());
     out.extend(masked.map(|(byte, mask)| byte ^ mask));
 }
 
@@ -262,11 +264,7 @@ pub fn check(head: &Head<'_>, key: &str) -> Result<(), Malformed> {
     let opens = names("upgrade", "websocket")
         && names("connection", "upgrade")
         && head.get("sec-websocket-accept") == Some(&accept(key));
-    if opens {
-        Ok(())
-    } else {
-        Err(Malformed::Handshake)
-    }
+    opens.then_some(()).ok_or(Malformed::Handshake)
 }
 
 #[cfg(test)]
@@ -376,7 +374,7 @@ mod tests {
     #[test]
     fn a_clients_frame_is_masked() {
         let mut out = Vec::new();
-        push_frame(Kind::Pong, b"Hello", [0x37, 0xfa, 0x21, 0x3d], &mut out);
+        push_frame(Kind::Pong, b"Hello", &mut out);
         // The masked "Hello" of RFC 6455, section 5.7.
         let expected = [
             0x8a, 0x85, 0x37, 0xfa, 0x21, 0x3d, 0x7f, 0x9f, 0x4d, 0x51, 0x58,

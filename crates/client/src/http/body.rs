@@ -44,67 +44,49 @@ impl<'a> Body<'a> {
     ///
     /// When the connection breaks, or ends before the body does, or when a chunk is malformed.
     pub fn next(&mut self, out: &mut Vec<u8>) -> io::Result<Part> {
-        loop {
-            if self.ended {
-                return Ok(Part::End);
-            }
-            let available = self.stream.fill_buf()?;
-            let malformed = |error| io::Error::new(io::ErrorKind::InvalidData, error);
-            let at_end = available.is_empty();
-            let mut input = available;
-            let piece = self.framing.next(&mut input).map_err(malformed)?;
-            let part = match piece {
-                Some(Piece::Bytes(bytes)) => {
-                    out.extend_from_slice(bytes);
-                    Some(Part::Bytes)
-                }
-                Some(Piece::ChunkEnd) => Some(Part::ChunkEnd),
-                Some(Piece::End) => Some(Part::End),
-                None if at_end && self.framing.may_end_here() => Some(Part::End),
-                None if at_end => return Err(io::ErrorKind::UnexpectedEof.into()),
-                None => None,
-            };
-            let used = available.len() - input.len();
-            self.stream.consume(used);
-            self.ended = at_end || self.framing.is_complete();
+        while !self.ended {
+            let part = self.step(usize::MAX, |bytes| out.extend_from_slice(bytes))?;
             if let Some(part) = part {
                 return Ok(part);
             }
         }
+        Ok(Part::End)
+    }
+
+    /// Passes at most `most` bytes to `take`. Returns `None` if more input is needed.
+    fn step(&mut self, most: usize, take: impl FnOnce(&[u8])) -> io::Result<Option<Part>> {
+        let available = self.stream.fill_buf()?;
+        let malformed = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+        let at_end = available.is_empty();
+        let offered = &available[..available.len().min(most)];
+        let mut input = offered;
+        let part = match self.framing.next(&mut input).map_err(malformed)? {
+            Some(Piece::Bytes(bytes)) => {
+                take(bytes);
+                Some(Part::Bytes)
+            }
+            Some(Piece::ChunkEnd) => Some(Part::ChunkEnd),
+            Some(Piece::End) => Some(Part::End),
+            None if at_end && self.framing.may_end_here() => Some(Part::End),
+            None if at_end => return Err(io::ErrorKind::UnexpectedEof.into()),
+            None => None,
+        };
+        let used = offered.len() - input.len();
+        self.stream.consume(used);
+        self.ended = at_end || self.framing.is_complete();
+        Ok(part)
     }
 }
 
 impl Read for Body<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        // `next` appends whole parts; here a part is cut to the caller's buffer.
-        loop {
-            if self.ended || out.is_empty() {
-                return Ok(0);
-            }
-            let available = self.stream.fill_buf()?;
-            let at_end = available.is_empty();
-            let mut input = &available[..available.len().min(out.len())];
-            let offered = input.len();
-            let piece = self
-                .framing
-                .next(&mut input)
-                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-            let count = match piece {
-                Some(Piece::Bytes(bytes)) => {
-                    out[..bytes.len()].copy_from_slice(bytes);
-                    bytes.len()
-                }
-                None if at_end && !self.framing.may_end_here() => {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
-                Some(Piece::ChunkEnd | Piece::End) | None => 0,
-            };
-            self.ended = at_end || self.framing.is_complete();
-            let used = offered - input.len();
-            self.stream.consume(used);
-            if count > 0 {
-                return Ok(count);
-            }
+        let mut count = 0;
+        while count == 0 && !self.ended && !out.is_empty() {
+            self.step(out.len(), |bytes| {
+                out[..bytes.len()].copy_from_slice(bytes);
+                count = bytes.len();
+            })?;
         }
+        Ok(count)
     }
 }

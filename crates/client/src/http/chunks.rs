@@ -8,13 +8,20 @@ const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Writer of a chunked request body. The body is complete after [`ChunkWriter::finish`].
 #[derive(Debug)]
-pub struct ChunkWriter {
-    stream: TcpStream,
+pub struct ChunkWriter<W> {
+    stream: W,
     buffer: Vec<u8>,
 }
 
-impl ChunkWriter {
-    pub(super) fn new(stream: TcpStream) -> Self {
+impl ChunkWriter<TcpStream> {
+    /// Shuts the connection down within the body, so that the reader of the response sees an error.
+    pub fn abandon(self) {
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+    }
+}
+
+impl<W: Write> ChunkWriter<W> {
+    pub(super) fn new(stream: W) -> Self {
         Self {
             stream,
             buffer: Vec::new(),
@@ -28,16 +35,12 @@ impl ChunkWriter {
     /// When the connection is broken.
     pub fn finish(mut self) -> io::Result<()> {
         self.flush()?;
-        self.stream.write_all(b"0\r\n\r\n")
-    }
-
-    /// Shuts the connection down within the body, so that the reader of the response sees an error.
-    pub fn abandon(self) {
-        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+        self.stream.write_all(b"0\r\n\r\n")?;
+        self.stream.flush()
     }
 }
 
-impl Write for ChunkWriter {
+impl<W: Write> Write for ChunkWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.buffer.extend_from_slice(bytes);
         if self.buffer.len() >= CHUNK_BYTES {

@@ -15,7 +15,7 @@ use crate::decode::framing::Framing;
 use crate::decode::head::Head;
 
 /// Time for a TCP connection or a TLS handshake to be answered.
-pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The status after which the connection speaks another protocol, such as WebSocket.
 const SWITCHING_PROTOCOLS: u16 = 101;
@@ -109,8 +109,8 @@ impl Connection {
         self.must_close
     }
 
-    /// Returns whether the server closed this connection while it stood idle. Not meant for TLS,
-    /// where a server sends session tickets unasked.
+    /// Returns whether the server closed this connection while it stood idle. With TLS, a session
+    /// ticket that has not been read also counts.
     pub fn is_stale(&self) -> bool {
         let stream = self.stream.get_ref().socket();
         let peeked = stream
@@ -125,11 +125,16 @@ impl Connection {
     /// # Errors
     ///
     /// When there is no descriptor left, or the connection has TLS: its state cannot be shared.
-    pub fn chunks(&self) -> io::Result<ChunkWriter> {
+    pub fn chunks(&self) -> io::Result<ChunkWriter<TcpStream>> {
         match self.stream.get_ref() {
             Stream::Plain(socket) => Ok(ChunkWriter::new(socket.try_clone()?)),
             Stream::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
         }
+    }
+
+    /// Returns a writer of a chunked body, after which the response is read.
+    pub(crate) fn body_writer(&mut self) -> ChunkWriter<&mut Stream> {
+        ChunkWriter::new(self.stream.get_mut())
     }
 
     /// Writes the head of a request, and its body unless that is chunked.

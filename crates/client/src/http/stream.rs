@@ -11,7 +11,7 @@ use crate::tls::server_name;
 
 /// A TCP connection that carries HTTP, with or without TLS.
 #[derive(Debug)]
-pub(super) enum Stream {
+pub(crate) enum Stream {
     /// The socket itself.
     Plain(TcpStream),
     /// TLS over the socket. Boxed: its state is larger than a kilobyte.

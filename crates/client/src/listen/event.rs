@@ -7,16 +7,12 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::decode::Transport;
-use crate::decode::websocket::{self, Kind, Piece};
+use crate::decode::websocket::{self, Piece};
 use crate::decode::{Malformed, lines, sse};
 use crate::http::Part;
 
-/// Mask of all frames. Masks protect proxies from scripts of hostile pages (RFC 6455, section
-/// 10.3); there are none here, so it need not be random.
-const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
-
 /// An event. Members that its transport does not carry are `None`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Event {
     /// The event id.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -235,15 +231,10 @@ fn read_messages(
                 decoded.items.extend(of_line(message));
                 message.clear();
             }
-            Piece::Ping => {
-                let payload = reader.take_control();
-                websocket::push_frame(Kind::Pong, &payload, MASK, &mut decoded.answer);
-            }
+            Piece::Ping => reader.answer_ping(&mut decoded.answer),
             Piece::Pong => {}
             Piece::Close(code) => {
-                let payload = reader.take_control();
-                let echo = payload.get(..2).unwrap_or(&[]);
-                websocket::push_frame(Kind::Close, echo, MASK, &mut decoded.answer);
+                reader.answer_close(&mut decoded.answer);
                 decoded.closed = Some(code);
                 return Ok(());
             }
@@ -269,20 +260,15 @@ fn of_sse(event: sse::Event, whole: bool) -> Item {
     }
     Item::Event(Event {
         id,
-        subject: None,
         kind: (event.kind != "message").then_some(event.kind),
-        data: Value::String(event.data),
-        encoding: None,
+        ..of_text(event.data)
     })
 }
 
 fn of_text(text: String) -> Event {
     Event {
-        id: None,
-        subject: None,
-        kind: None,
         data: Value::String(text),
-        encoding: None,
+        ..Event::default()
     }
 }
 

@@ -25,6 +25,13 @@ pub enum Resumption {
     Tickets,
 }
 
+impl Resumption {
+    /// Returns the way that an option asks for.
+    pub fn of(resumes: bool) -> Self {
+        if resumes { Self::Tickets } else { Self::Never }
+    }
+}
+
 /// Factory of the sessions with one server.
 #[derive(Debug, Clone)]
 pub struct TlsClient {

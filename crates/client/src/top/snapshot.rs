@@ -3,8 +3,6 @@
 //! Counters begin at 0 when the program starts. Times are in seconds.
 
 use std::collections::BTreeMap;
-use std::iter::Sum;
-use std::ops::Add;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -33,6 +31,8 @@ pub struct Snapshot {
     /// Members of a push server; `None` for other programs.
     #[serde(skip)]
     pub push: Option<Push>,
+    /// Counters of all workers together.
+    pub totals: WorkerCounters,
     /// Counters of each worker.
     pub workers: Vec<WorkerCounters>,
     /// Backends of a proxy; `None` for other programs.
@@ -226,7 +226,8 @@ impl Snapshot {
         let mut snapshot = Self::deserialize(stats)?;
         snapshot.push = part(stats, "online")?;
         let workers = stats["workers"].as_array().into_iter().flatten();
-        for (counters, stats) in snapshot.workers.iter_mut().zip(workers) {
+        let all = std::iter::once(&mut snapshot.totals).chain(&mut snapshot.workers);
+        for (counters, stats) in all.zip(std::iter::once(&stats["totals"]).chain(workers)) {
             counters.sessions = part(stats, "sessions")?;
             counters.relay = part(stats, "connects")?;
             counters.requests = part(stats, "requests_answered")?;
@@ -240,91 +241,6 @@ impl Snapshot {
 fn part<'a, T: Deserialize<'a>>(stats: &'a Value, marker: &str) -> serde_json::Result<Option<T>> {
     let marker = stats.get(marker);
     marker.map(|_| T::deserialize(stats)).transpose()
-}
-
-impl Add<&Self> for WorkerCounters {
-    type Output = Self;
-
-    fn add(mut self, other: &Self) -> Self {
-        for (sum, one) in [
-            (&mut self.connections, other.connections),
-            (&mut self.mailbox_messages, other.mailbox_messages),
-            (&mut self.connections_accepted, other.connections_accepted),
-            (&mut self.bytes_read, other.bytes_read),
-            (&mut self.bytes_written, other.bytes_written),
-            (&mut self.turns, other.turns),
-            (&mut self.poll_events, other.poll_events),
-        ] {
-            *sum += one;
-        }
-        for (sums, counts) in [
-            (&mut self.connections_refused, &other.connections_refused),
-            (&mut self.connections_closed, &other.connections_closed),
-            (&mut self.events_per_poll, &other.events_per_poll),
-            (&mut self.system_calls, &other.system_calls),
-        ] {
-            add_counts(sums, counts);
-        }
-        for (sums, seconds) in [
-            (&mut self.worker_seconds, &other.worker_seconds),
-            (&mut self.stage_seconds, &other.stage_seconds),
-        ] {
-            for (label, time) in seconds {
-                *sums.entry(label.clone()).or_default() += time;
-            }
-        }
-        add_part(&mut self.sessions, other.sessions.as_ref(), Sessions::add);
-        add_part(&mut self.relay, other.relay.as_ref(), Relay::add);
-        add_part(&mut self.requests, other.requests.as_ref(), Requests::add);
-        self
-    }
-}
-
-impl<'a> Sum<&'a Self> for WorkerCounters {
-    fn sum<I: Iterator<Item = &'a Self>>(workers: I) -> Self {
-        workers.fold(Self::default(), |sum, worker| sum + worker)
-    }
-}
-
-impl Sessions {
-    fn add(&mut self, other: &Self) {
-        add_counts(&mut self.sessions, &other.sessions);
-        self.backlog_sessions += other.backlog_sessions;
-        self.backlog_bytes += other.backlog_bytes;
-        self.mailbox_bytes += other.mailbox_bytes;
-        add_counts(&mut self.deliveries, &other.deliveries);
-    }
-}
-
-impl Relay {
-    fn add(&mut self, other: &Self) {
-        self.connects += other.connects;
-        self.connects_failed += other.connects_failed;
-        self.connect_retries += other.connect_retries;
-        add_counts(&mut self.relayed_bytes, &other.relayed_bytes);
-        self.spliced_bytes += other.spliced_bytes;
-        self.pipes += other.pipes;
-    }
-}
-
-impl Requests {
-    const fn add(&mut self, other: &Self) {
-        self.requests_answered += other.requests_answered;
-        self.requests_rejected += other.requests_rejected;
-    }
-}
-
-/// Adds counters that only some programs have. The sum of `None` and `None` is `None`.
-fn add_part<T: Default>(sum: &mut Option<T>, other: Option<&T>, add: impl Fn(&mut T, &T)) {
-    if let Some(other) = other {
-        add(sum.get_or_insert_default(), other);
-    }
-}
-
-fn add_counts(sums: &mut Counts, counts: &Counts) {
-    for (label, count) in counts {
-        *sums.entry(label.clone()).or_default() += count;
-    }
 }
 
 #[cfg(test)]
@@ -355,13 +271,38 @@ pub(super) mod tests {
                 "not_shown_here": {"at": "all"}
             })
         };
-        json!({
+        with_totals(json!({
             "program": "serve", "epoch": "e", "version": "1",
             "uptime_seconds": uptime_seconds, "draining": false, "online": 3,
             "published": {"publish": counted, "batch": 0}, "publishes_pending": 1,
             "workers": [worker(counted), worker(3 * counted)],
             "slow": [{"id": "rj", "count": 2}, {"id": 7, "count": 1}]
-        })
+        }))
+    }
+
+    /// Adds the sums over all workers, as a server does.
+    pub(crate) fn with_totals(mut stats: Value) -> Value {
+        fn add(sum: &mut Value, one: &Value) {
+            match (&mut *sum, one) {
+                (Value::Object(sums), Value::Object(ones)) => {
+                    for (name, one) in ones {
+                        add(sums.entry(name).or_insert(json!(null)), one);
+                    }
+                }
+                (Value::Number(before), Value::Number(more)) => {
+                    *sum = match (before.as_u64(), more.as_u64()) {
+                        (Some(before), Some(more)) => json!(before + more),
+                        _ => json!(before.as_f64().unwrap() + more.as_f64().unwrap()),
+                    };
+                }
+                _ => *sum = one.clone(),
+            }
+        }
+        let mut totals = json!({});
+        let workers = stats["workers"].as_array().unwrap();
+        workers.iter().for_each(|worker| add(&mut totals, worker));
+        stats["totals"] = totals;
+        stats
     }
 
     /// Returns the statistics of a proxy of two workers. The counters of the second worker are
@@ -392,14 +333,14 @@ pub(super) mod tests {
                 "connects_failed": counted
             })
         };
-        json!({
+        with_totals(json!({
             "program": "proxy", "epoch": "e", "version": "1", "uptime_seconds": uptime_seconds,
             "draining": false, "workers": [worker(counted), worker(3 * counted)],
             "backends": [
                 backend("a:80", "well", counted), backend("b:80", "ejected", 2 * counted),
                 backend("a:80", "well", 3 * counted)
             ]
-        })
+        }))
     }
 
     #[test]
@@ -425,8 +366,7 @@ pub(super) mod tests {
         let proxy = Snapshot::parse(&proxy_stats(1.0, 1)).unwrap();
         assert!(serve.push.is_some() && serve.backends.is_none());
         assert!(proxy.push.is_none() && proxy.backends.is_some());
-        let serve: WorkerCounters = serve.workers.iter().sum();
-        let proxy: WorkerCounters = proxy.workers.iter().sum();
+        let (serve, proxy) = (serve.totals, proxy.totals);
         assert!(serve.sessions.is_some() && serve.relay.is_none());
         assert_eq!(proxy.relay.unwrap().pipes, 4);
         assert!(proxy.sessions.is_none() && proxy.requests.is_none());

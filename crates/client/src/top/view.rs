@@ -217,7 +217,6 @@ impl View {
         if !is_same_run || seconds <= 0.0 {
             return None;
         }
-        let all = |snapshot: &Snapshot| snapshot.workers.iter().sum::<WorkerCounters>();
         let workers = now.workers.iter().zip(&before.workers);
         let workers: Vec<Row> = workers
             .map(|(now, before)| {
@@ -242,7 +241,7 @@ impl View {
             uptime_seconds: now.uptime_seconds,
             draining: now.draining,
             push,
-            totals: Row::between(&all(before), &all(now), seconds, times),
+            totals: Row::between(&before.totals, &now.totals, seconds, times),
             workers,
             backends,
             nodes: now.cluster.as_ref().map(|now| {

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 
 use cli::arguments::{DataArguments, PlaceArguments};
 use cli::failure::Failure;
-use graph::{Directory, OpenError};
+use graph::Directory;
 use tempfile::TempDir;
 
 /// Name of the graph in a data directory.
@@ -88,10 +88,5 @@ pub(super) fn existing(data: &DataArguments) -> Result<Directory, Failure> {
 /// Locks a data directory, which must exist. If a server uses it, the error names `--online`.
 pub(super) fn existing_unless_used(place: &PlaceArguments) -> Result<Directory, Failure> {
     place.data.check_exists()?;
-    Directory::lock(&place.data.data).map_err(|error| match error {
-        OpenError::InUse { .. } => Failure::failed(format_args!(
-            "{error}; or use --online, which goes through the running server"
-        )),
-        _ => Failure::failed(error),
-    })
+    Directory::lock(&place.data.data).map_err(|error| Failure::failed(error.or_online()))
 }

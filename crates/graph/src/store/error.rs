@@ -76,6 +76,19 @@ pub enum OpenError {
     },
 }
 
+impl OpenError {
+    /// Returns the sentence for a command that can also go through the server that uses the
+    /// directory.
+    pub fn or_online(&self) -> String {
+        match self {
+            Self::InUse { .. } => {
+                format!("{self}; or use --online, which goes through the running server")
+            }
+            _ => self.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

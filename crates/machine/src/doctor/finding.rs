@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::humanize::count;
+
 /// Workload that the machine is checked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Workload {
@@ -118,6 +120,26 @@ pub enum Remedy {
     },
     /// A command or change that the user has to make.
     Advice(String),
+}
+
+/// A limit of the kernel on a number of things.
+pub(super) struct Limit {
+    pub(super) name: &'static str,
+    pub(super) why: &'static str,
+    /// What follows the number in the finding.
+    pub(super) unit: &'static str,
+    pub(super) setting: &'static str,
+}
+
+impl Limit {
+    /// Checks that the limit is `needed` or more.
+    pub(super) fn check(self, found: u64, needed: u64) -> Finding {
+        Finding::new(self.name, self.why)
+            .found(format!("{} {}", count(found), self.unit))
+            .needed(count(needed))
+            .when(found < needed, Severity::Advice)
+            .remedy(|| Remedy::setting(self.setting, needed))
+    }
 }
 
 impl Remedy {

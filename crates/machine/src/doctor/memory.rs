@@ -75,13 +75,8 @@ impl Prediction {
     }
 
     fn describe(&self) -> String {
-        format!(
-            "{}: {} for the kernel's sockets, {} for {}",
-            size(self.whole()),
-            size(self.kernel),
-            size(self.ours),
-            "the processes"
-        )
+        let (whole, kernel, ours) = (size(self.whole()), size(self.kernel), size(self.ours));
+        format!("{whole}: {kernel} for the kernel's sockets, {ours} for the processes")
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::capacity::{ACCEPT_QUEUE, PORTS_MOST};
 use super::readings::Readings;
-use super::{Finding, Remedy, Severity, Workload};
+use super::{Finding, Limit, Remedy, Severity, Workload};
 use crate::humanize::count;
 
 /// Device queue that is long enough if clients and server share a machine: when a server ends, the
@@ -53,10 +53,9 @@ fn tracked(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     // If both ends are on this machine, they are one connection to the firewall.
     let needed = tracked + wanted.connections + TRACKED_OTHERS;
     // If the table is empty, no rule of the firewall uses connection tracking.
-    let level = if tracked == 0 {
-        Severity::Advice
-    } else {
-        Severity::Blocker
+    let level = match tracked {
+        0 => Severity::Advice,
+        _ => Severity::Blocker,
     };
     Some(
         finding
@@ -68,36 +67,28 @@ fn tracked(readings: &Readings, wanted: &Workload) -> Option<Finding> {
 }
 
 fn accept_queue(readings: &Readings, wanted: &Workload) -> Option<Finding> {
-    let (queue, needed) = (readings.accept_queue?, ACCEPT_QUEUE.min(wanted.connections));
-    Some(
-        Finding::new(
-            "accept queue",
-            "when all clients reconnect at once, handshakes beyond this are dropped and retried a \
-             second later",
-        )
-        .found(format!("{} wait at most", count(queue)))
-        .needed(count(needed))
-        .when(queue < needed, Severity::Advice)
-        .remedy(|| Remedy::setting("net.core.somaxconn", needed)),
-    )
+    let (found, needed) = (readings.accept_queue?, ACCEPT_QUEUE.min(wanted.connections));
+    let limit = Limit {
+        name: "accept queue",
+        why: "when all clients reconnect at once, handshakes beyond this are dropped and retried a \
+               second later",
+        unit: "wait at most",
+        setting: "net.core.somaxconn",
+    };
+    Some(limit.check(found, needed))
 }
 
 fn handshakes(readings: &Readings, wanted: &Workload) -> Option<Finding> {
     // Half of the accept queue, as a handshake over a network takes about a tenth of a second.
-    let (most, needed) = (
-        readings.handshakes?,
-        (ACCEPT_QUEUE / 2).min(wanted.connections),
-    );
-    Some(
-        Finding::new(
-            "handshakes",
-            "handshakes beyond this number are answered with SYN cookies, or not at all",
-        )
-        .found(format!("{} at once", count(most)))
-        .needed(count(needed))
-        .when(most < needed, Severity::Advice)
-        .remedy(|| Remedy::setting("net.ipv4.tcp_max_syn_backlog", needed)),
-    )
+    let needed = (ACCEPT_QUEUE / 2).min(wanted.connections);
+    let found = readings.handshakes?;
+    let limit = Limit {
+        name: "handshakes",
+        why: "handshakes beyond this number are answered with SYN cookies, or not at all",
+        unit: "at once",
+        setting: "net.ipv4.tcp_max_syn_backlog",
+    };
+    Some(limit.check(found, needed))
 }
 
 fn syncookies(readings: &Readings) -> Option<Finding> {
@@ -147,9 +138,8 @@ fn listener_ports(readings: &Readings) -> Option<Finding> {
     let (first, last) = readings.ports?;
     let reserved = reserved(&readings.ports_reserved);
     let at_risk = |port: &u64| {
-        let is_reserved = reserved
-            .iter()
-            .any(|&(low, high)| (low..=high).contains(port));
+        let mut ranges = reserved.iter();
+        let is_reserved = ranges.any(|&(low, high)| (low..=high).contains(port));
         (first..=last).contains(port) && !is_reserved
     };
     let mut wanted = readings.ports_reserved.clone();
@@ -210,37 +200,31 @@ fn time_wait(readings: &Readings) -> Option<Finding> {
 
 /// TIME_WAIT table: connections that this machine closed first.
 fn time_wait_table(readings: &Readings, wanted: &Workload) -> Option<Finding> {
-    let most = readings.time_waits_max?;
     let needed = TIME_WAITS_ENOUGH.min(wanted.connections);
-    Some(
-        Finding::new(
-            "time-wait table",
-            "a server that ends closes all connections, and each stays in TIME_WAIT for a minute; \
-             those beyond this many do not, and a late segment may reset a new connection on the \
-             same port",
-        )
-        .found(format!("{} wait at most", count(most)))
-        .needed(count(needed))
-        .when(most < needed, Severity::Advice)
-        .remedy(|| Remedy::setting("net.ipv4.tcp_max_tw_buckets", needed)),
-    )
+    let found = readings.time_waits_max?;
+    let limit = Limit {
+        name: "time-wait table",
+        why: "a server that ends closes all connections, and each stays in TIME_WAIT for a minute; \
+               those beyond this many do not, and a late segment may reset a new connection on the \
+               same port",
+        unit: "wait at most",
+        setting: "net.ipv4.tcp_max_tw_buckets",
+    };
+    Some(limit.check(found, needed))
 }
 
 /// Orphans: connections of a server that was killed.
 fn orphans(readings: &Readings, wanted: &Workload) -> Option<Finding> {
-    let (most, needed) = (readings.orphans_max?, wanted.connections);
-    Some(
-        Finding::new(
-            "orphaned connections",
-            "a server that is killed leaves all its connections to the kernel, which repeats the \
-             closing packet until each client has acknowledged it; beyond this many it sends it \
-             only once, and a client that misses it waits for a server that is gone",
-        )
-        .found(format!("{} at most", count(most)))
-        .needed(count(needed))
-        .when(most < needed, Severity::Advice)
-        .remedy(|| Remedy::setting("net.ipv4.tcp_max_orphans", needed)),
-    )
+    let (found, needed) = (readings.orphans_max?, wanted.connections);
+    let limit = Limit {
+        name: "orphaned connections",
+        why: "a server that is killed leaves all its connections to the kernel, which repeats the \
+               closing packet until each client has acknowledged it; beyond this many it sends it \
+               only once, and a client that misses it waits for a server that is gone",
+        unit: "at most",
+        setting: "net.ipv4.tcp_max_orphans",
+    };
+    Some(limit.check(found, needed))
 }
 
 /// Queue of packets between the network device, or loopback, and TCP.
@@ -249,17 +233,14 @@ fn device_queue(readings: &Readings, wanted: &Workload) -> Option<Finding> {
         true => LOOPBACK_QUEUE_ENOUGH,
         false => ACCEPT_QUEUE,
     };
-    let (most, needed) = (readings.device_queue?, enough.min(wanted.ends()));
-    Some(
-        Finding::new(
-            "device queue",
-            "unprocessed packets beyond this many are dropped; on loopback, on virtual devices \
-             and where one queue serves several processors, a burst of reconnecting clients \
-             exceeds it",
-        )
-        .found(format!("{} packets for each processor", count(most)))
-        .needed(count(needed))
-        .when(most < needed, Severity::Advice)
-        .remedy(|| Remedy::setting("net.core.netdev_max_backlog", needed)),
-    )
+    let (found, needed) = (readings.device_queue?, enough.min(wanted.ends()));
+    let limit = Limit {
+        name: "device queue",
+        why: "unprocessed packets beyond this many are dropped; on loopback, on virtual devices \
+               and where one queue serves several processors, a burst of reconnecting clients \
+               exceeds it",
+        unit: "packets for each processor",
+        setting: "net.core.netdev_max_backlog",
+    };
+    Some(limit.check(found, needed))
 }

@@ -5,8 +5,7 @@ use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -20,9 +19,6 @@ const SERVERS: usize = 3;
 
 /// Time limit for all servers to be healthy, as they elect a leader first.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Interval of health checks during the start.
-const CHECK_EVERY: Duration = Duration::from_millis(50);
 
 /// Running NATS servers. Dropping it kills them.
 #[derive(Debug)]
@@ -91,10 +87,8 @@ impl Engine {
     /// Returns the URLs of the servers, for `--cluster`.
     pub(super) fn urls(&self) -> String {
         let urls = self.servers.iter();
-        let urls: Vec<String> = urls
-            .map(|server| format!("nats://{}", server.client))
-            .collect();
-        urls.join(",")
+        let urls = urls.map(|server| format!("nats://{}", server.client));
+        urls.collect::<Vec<String>>().join(",")
     }
 
     /// Returns the name of a server.
@@ -104,15 +98,14 @@ impl Engine {
 
     /// Returns the index of the leader of `stream`, whose loss costs most, or 0 if it is unknown.
     pub(super) fn leader_of(&self, stream: &str) -> usize {
-        let leader = self.servers.iter().find_map(|server| {
-            let state = server.ask("/jsz?accounts=true&streams=true").ok()?;
+        let mut servers = self.servers.iter();
+        let leader = servers.find_map(|server| {
+            let state = ask(server.monitor, "/jsz?accounts=true&streams=true").ok()?;
             leader_in(&state, stream)
         });
-        let position = |leader: String| {
-            let mut servers = self.servers.iter();
-            servers.position(|server| server.name == leader)
-        };
-        leader.and_then(position).unwrap_or(0)
+        let mut servers = self.servers.iter();
+        let leads = |server: &NatsServer| Some(&server.name) == leader.as_ref();
+        servers.position(leads).unwrap_or(0)
     }
 
     /// Kills a server (`kill -9`).
@@ -146,27 +139,20 @@ impl Engine {
 
     /// Whether a server reports that its data is current.
     pub(super) fn is_well(&self, index: usize) -> bool {
-        self.servers[index].ask("/healthz").is_ok()
+        ask(self.servers[index].monitor, "/healthz").is_ok()
     }
 
     fn wait_until_healthy(&mut self) -> Outcome<()> {
-        let until = Instant::now() + START_TIMEOUT;
-        for index in 0..SERVERS {
-            while !self.is_well(index) {
-                let server = &mut self.servers[index];
-                let ended = match &mut server.child {
-                    Some(child) => child.has_ended()?,
-                    None => true,
-                };
-                if ended || Instant::now() > until {
-                    let said = fs::read_to_string(server.log()).unwrap_or_default();
-                    return Err(Failure::new(format!(
-                        "the NATS server {} does not start; its log:\n{}",
-                        server.name,
-                        said.trim()
-                    )));
-                }
-                thread::sleep(CHECK_EVERY);
+        for server in &mut self.servers {
+            let monitor = server.monitor;
+            let child = server.child.as_mut().expect("it was started");
+            if !child.wait_until(START_TIMEOUT, || ask(monitor, "/healthz").is_ok())? {
+                let said = fs::read_to_string(server.log()).unwrap_or_default();
+                return Err(Failure::new(format!(
+                    "the NATS server {} does not start; its log:\n{}",
+                    server.name,
+                    said.trim()
+                )));
             }
         }
         Ok(())
@@ -177,11 +163,11 @@ impl NatsServer {
     fn log(&self) -> PathBuf {
         self.configuration.with_extension("log")
     }
+}
 
-    /// Reads a document from its monitoring listener.
-    fn ask(&self, path: &str) -> Outcome<Value> {
-        ControlClient::new(&format!("http://{}", self.monitor), None)?.read(path)
-    }
+/// Reads a document from a monitoring listener.
+fn ask(monitor: SocketAddr, path: &str) -> Outcome<Value> {
+    ControlClient::new(&format!("http://{monitor}"), None)?.read(path)
 }
 
 /// Finds the program: the value of `NATS_SERVER`, or `nats-server` in the `PATH`.

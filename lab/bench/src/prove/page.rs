@@ -2,7 +2,7 @@
 
 mod parts;
 mod restart;
-mod cluster;
+mod outage;
 mod latency;
 
 use std::fmt;
@@ -15,7 +15,7 @@ use recorder::plot::{Unit, panels};
 
 use super::history::HISTORY;
 use super::proof::{DriveResult, OpeningResult, Proof};
-use parts::{append_chart, panel, push, rates};
+use parts::{append_chart, panel, rates};
 
 /// Style sheet. The page's colours follow the reader's preference and replace the charts' text and
 /// grid colours; the charts' lines keep theirs.
@@ -41,13 +41,10 @@ pub fn html(proof: &Proof) -> Outcome<String> {
          <title>Encke: {users} users on {place}</title>\n<style>\n{STYLE}</style>\n</head>\n\
          <body>\n<main>\n<h1>{users} users on {place}</h1>\n"
     );
-    push(
-        &mut page,
-        format_args!(
-            "<p class=\"sub\">Encke {}, {}</p>\n",
-            proof.version,
-            machine(proof)
-        ),
+    page += &format!(
+        "<p class=\"sub\">Encke {}, {}</p>\n",
+        proof.version,
+        machine(proof)
     );
     verdict(proof, &mut page);
     if let Some(opened) = &proof.opened {
@@ -59,7 +56,7 @@ pub fn html(proof: &Proof) -> Outcome<String> {
     }
     if let Some(driven) = driven {
         if let Some(cluster) = cluster {
-            cluster::outage(cluster, &mut page)?;
+            outage::section(cluster, &mut page)?;
         }
         if let Some(restart) = &driven.restart {
             restart::recovery(restart, &mut page)?;
@@ -89,32 +86,23 @@ fn verdict(proof: &Proof, page: &mut String) {
         );
     }
     for failure in &failures {
-        push(
-            page,
-            format_args!("<p class=\"bad\">{}</p>\n", escape(failure)),
-        );
+        *page += &format!("<p class=\"bad\">{}</p>\n", escape(failure));
     }
     let is_good = failures.is_empty() && !proof.interrupted;
     let driven = proof.driven.as_ref();
     let restart = driven.and_then(|driven| driven.restart.as_ref());
     let cluster = driven.and_then(|driven| driven.cluster.as_ref());
     if let (true, Some(restart)) = (is_good, restart) {
-        push(
-            page,
-            format_args!(
-                "<p class=\"good\">The server was killed during the run, and every user came \
+        *page += &format!(
+            "<p class=\"good\">The server was killed during the run, and every user came \
                  back: {}.</p>\n",
-                restart.judgement.sentence()
-            ),
+            restart.judgement.sentence()
         );
     } else if let (true, Some(cluster)) = (is_good, cluster) {
-        push(
-            page,
-            format_args!(
-                "<p class=\"good\">A node and a server of the engine were killed during the run, \
+        *page += &format!(
+            "<p class=\"good\">A node and a server of the engine were killed during the run, \
                  and nothing was lost: {}, none out of order.</p>\n",
-                cluster.judgement.sentence()
-            ),
+            cluster.judgement.sentence()
         );
     } else if is_good {
         page.push_str(
@@ -128,12 +116,8 @@ fn verdict(proof: &Proof, page: &mut String) {
 fn tiles(opened: &OpeningResult, driven: Option<&DriveResult>, page: &mut String) {
     page.push_str("<div class=\"tiles\">\n");
     let mut tile = |value: String, unit: &str, what: &str| {
-        push(
-            page,
-            format_args!(
-                "<div class=\"tile\"><b>{value}</b> <span>{unit}</span><p>{what}</p></div>\n"
-            ),
-        );
+        *page +=
+            &format!("<div class=\"tile\"><b>{value}</b> <span>{unit}</span><p>{what}</p></div>\n");
     };
     let whole = |value: f64| count(value.round().max(0.0) as u64);
     tile(
@@ -179,29 +163,23 @@ fn history(proof: &Proof, opened: &OpeningResult, page: &mut String) {
             (least, most) if least == most => count(least),
             (least, most) => format!("{} to {}", count(least), count(most)),
         };
-        push(
-            page,
-            format_args!(
-                "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{rate}</td>\
+        *page += &format!(
+            "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{rate}</td>\
                  <td class=\"n\">{bytes}</td></tr>\n",
-                past.server,
-                count(past.users)
-            ),
+            past.server,
+            count(past.users)
         );
     }
     let rate = proof.driven.as_ref().map_or_else(unknown, |driven| {
         count(driven.published.rate.reached.round() as u64)
     });
-    push(
-        page,
-        format_args!(
-            "<tr class=\"us\"><td>Encke {}, this run</td><td class=\"n\">{}</td>\
+    *page += &format!(
+        "<tr class=\"us\"><td>Encke {}, this run</td><td class=\"n\">{}</td>\
              <td class=\"n\" id=\"rate\">{rate}</td><td class=\"n\" id=\"server-bytes\">{:.1}</td>\
              </tr>\n</tbody>\n</table>\n",
-            proof.version,
-            count(proof.connections.into()),
-            opened.server_each(),
-        ),
+        proof.version,
+        count(proof.connections.into()),
+        opened.server_each(),
     );
     page.push_str(
         "<p class=\"note\">The older results are as published, each with a different number of \
@@ -233,22 +211,17 @@ fn over_time(proof: &Proof, page: &mut String) -> Outcome<()> {
         kernel.left.lines.truncate(1);
         kernel.left.lines[0].label = "all".to_owned();
     }
+    let label = if is_cluster { "all" } else { "server" };
     if let Some(opened) = &proof.opened {
         let connected = proof.driven.iter().flat_map(|driven| &driven.connected);
         let points = opened.arrivals.iter().chain(connected);
         let points = points.map(|&(at, users)| (at, users as f64));
-        let mut panel = panel("Users connected", Unit::Count, points.collect());
-        if is_cluster {
-            panel.left.lines[0].label = "all".to_owned();
-        }
+        let panel = panel(label, "Users connected", Unit::Count, points.collect());
         figure.panels.insert(2, panel);
     }
     if let Some(driven) = &proof.driven {
         let rates = rates(&driven.arrivals);
-        let mut panel = panel("Events delivered", Unit::PerSecond, rates);
-        if is_cluster {
-            panel.left.lines[0].label = "all".to_owned();
-        }
+        let panel = panel(label, "Events delivered", Unit::PerSecond, rates);
         figure.panels.push(panel);
     }
     page.push_str("<h2>Over time</h2>\n");
@@ -259,10 +232,7 @@ fn details(proof: &Proof, page: &mut String) {
     page.push_str("<h2>Details</h2>\n<table class=\"details\">\n<tbody>\n");
     let mut row = |name: &str, value: &dyn fmt::Display| {
         let value = escape(&value.to_string());
-        push(
-            page,
-            format_args!("<tr><td>{name}</td><td>{value}</td></tr>\n"),
-        );
+        *page += &format!("<tr><td>{name}</td><td>{value}</td></tr>\n");
     };
     row("Command", &proof.command);
     let tables = if proof.private_fds {

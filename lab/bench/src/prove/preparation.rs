@@ -42,13 +42,13 @@ impl PreparedMachine {
         let wanted = wanted(options, &readings)?;
         let diagnosis = Diagnosis::of(&readings, wanted);
         let mut changes = Vec::new();
-        let wanting: Vec<&Remedy> = diagnosis
+        let wanting = diagnosis
             .findings
             .iter()
             .filter(|finding| SET.contains(&finding.name))
             .flat_map(|finding| &finding.remedies)
-            .filter(|remedy| matches!(remedy, Remedy::Setting { .. }))
-            .collect();
+            .filter(|remedy| matches!(remedy, Remedy::Setting { .. }));
+        let wanting: Vec<&Remedy> = wanting.collect();
         if !wanting.is_empty() {
             let applied = apply::apply(wanting.into_iter(), Path::new("/"));
             changes = applied.made;
@@ -137,7 +137,7 @@ fn wanted(options: &Options, readings: &Readings) -> Outcome<Workload> {
     let connections = u64::from(options.connections);
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let limit = readings.descriptors_hard;
-    let workers = options.workers.unwrap_or(cores);
+    let workers = options.workers.map_or(cores, u64::from);
     let private_fds = capacity::descriptors(connections, workers, false) > limit;
     let least = match capacity::workers(connections, limit) {
         Some(least) if private_fds => least,
@@ -178,7 +178,6 @@ mod tests {
 
     fn options(connections: u32) -> Options {
         Options {
-            program: "encke".into(),
             connections,
             rate: 1.0,
             duration: Duration::ZERO,

@@ -8,9 +8,9 @@ use recorder::measure::CpuTime;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::cluster::ClusterResult;
 use super::history::HISTORY;
 use super::options::Options;
+use super::outage::ClusterResult;
 use super::preparation::PreparedMachine;
 use super::restart::RestartResult;
 

@@ -36,7 +36,7 @@ impl Recorder {
                     every: EVERY,
                     duration: None,
                 };
-                record::run(&mut probe, pace, &mut sleep, &mut rows, |_| {})?;
+                record::run(|| probe.read(), pace, &mut sleep, &mut rows, |_| {})?;
                 Ok(rows)
             })
             .context("starting the thread that records")?;

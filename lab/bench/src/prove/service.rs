@@ -38,6 +38,7 @@ impl Service {
     ///
     /// When a process cannot be started, or is not ready in time.
     pub(super) fn start(
+        program: &Path,
         options: &Options,
         ready: &PreparedMachine,
         directory: Option<&Directory>,
@@ -46,7 +47,7 @@ impl Service {
         let (Some(count), Some(directory)) = (options.nodes, directory) else {
             arguments.extend(directory.map_or_else(Vec::new, Directory::serve_arguments));
             return Ok(Self {
-                nodes: vec![Server::start(&options.program, &arguments)?],
+                nodes: vec![Server::start(program, &arguments)?],
                 engine: None,
             });
         };
@@ -57,7 +58,6 @@ impl Service {
             let mut arguments = arguments.clone();
             let name = node_name(index);
             arguments.extend(node_arguments(&engine.urls(), &name, directory.path()));
-            let program = &options.program;
             nodes.push(Server::launch(program, pair[0], pair[1], &arguments)?);
         }
         for node in &mut nodes {

@@ -1,16 +1,17 @@
 //! CPU time of an event delivered to all clients.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use machine::failure::Outcome;
-use recorder::measure::{CpuTime, median};
+use recorder::measure::median;
 
 use super::Parameters;
-use super::peer::{Kind, Peer, Peers, Publisher, SETTLE};
+use super::peer::{Kind, Peer, Peers, Publisher};
 use crate::config::SUBJECT;
+use crate::cost::{Meter, Round, SETTLE, Spent, median_of};
 use crate::processes::{Clients, Side};
-use crate::report::{Bound, Report};
+use crate::report::Report;
 
 /// Payload, about as long as a short chat message.
 const PAYLOAD: &[u8] = b"hello, this is an event that everyone gets";
@@ -32,18 +33,8 @@ struct Contender<'a> {
     peer: Peer<'a>,
     publisher: Publisher,
     clients: Clients,
-    idle: CpuTime,
-    rounds: Vec<Each>,
-}
-
-/// Result of a round, for each delivered event.
-#[derive(Debug, Clone, Copy)]
-struct Each {
-    total_us: f64,
-    user: u64,
-    system: u64,
-    calls: Option<f64>,
-    rate: f64,
+    idle: Spent,
+    rounds: Vec<Round>,
 }
 
 pub(super) fn measure(
@@ -58,111 +49,75 @@ pub(super) fn measure(
     // The first round warms caches and is not counted.
     for round in 0..=parameters.rounds {
         for side in &mut sides {
-            let each = self::round(side, parameters)?;
+            let result = self::round(side, parameters)?;
             eprintln!(
                 "{} round {round}: {:.2} us, at {:.0}/s",
                 side.peer.kind.name(),
-                each.total_us,
-                each.rate
+                result.total_us,
+                result.rate
             );
             if round > 0 {
-                side.rounds.push(each);
+                side.rounds.push(result);
             }
         }
     }
     for side in sides {
-        report_cost(&side, report);
+        report_cost(side.peer.kind, &side.rounds, report);
         side.clients.quit();
     }
     Ok(())
 }
 
-fn report_cost(side: &Contender<'_>, report: &mut Report) {
-    let kind = side.peer.kind;
-    let middle = |of: fn(&Each) -> f64| median(&side.rounds.iter().map(of).collect::<Vec<f64>>());
-    let name = format!("{}: event", kind.name());
-    report.figure(
-        format!("{name}, processor"),
-        middle(|each| each.total_us),
-        "us",
-    );
-    // Ticks are coarse, so the share of user time is computed from their sums over all rounds.
-    let sum = |of: fn(&Each) -> u64| side.rounds.iter().map(of).sum::<u64>() as f64;
-    let share = sum(|each| each.user) / sum(|each| each.user + each.system).max(1.0);
-    let user = middle(|each| each.total_us) * share;
-    let calls: Vec<f64> = side.rounds.iter().filter_map(|each| each.calls).collect();
+fn report_cost(kind: Kind, rounds: &[Round], report: &mut Report) {
+    let total = median_of(rounds, |round| round.total_us);
+    let user = total * Round::user_share(rounds);
+    let calls: Vec<f64> = rounds.iter().filter_map(|round| round.calls).collect();
+    report.part(format!("{}: event, ", kind.name()));
+    report.figure("processor", total, "us");
     if kind == Kind::Tls {
-        report.bounded(
-            format!("{name}, user"),
-            user,
-            "us",
-            Bound::AtMost(USER_MAX_US),
-        );
-        report.bounded(
-            format!("{name}, system calls"),
-            median(&calls),
-            "a delivery",
-            Bound::AtMost(CALLS_MAX),
-        );
+        report.at_most("user", user, "us", USER_MAX_US);
+        report.at_most("system calls", median(&calls), "a delivery", CALLS_MAX);
     } else {
-        report.figure(format!("{name}, user"), user, "us");
+        report.figure("user", user, "us");
         if !calls.is_empty() {
-            report.figure(
-                format!("{name}, system calls"),
-                median(&calls),
-                "a delivery",
-            );
+            report.figure("system calls", median(&calls), "a delivery");
         }
     }
-    report.figure(format!("{name}, delivered"), middle(|each| each.rate), "/s");
+    report.figure("delivered", median_of(rounds, |round| round.rate), "/s");
 }
 
 /// Starts a server whose clients all follow one subject.
 fn start<'a>(peers: &'a Peers<'a>, kind: Kind, listeners: u32) -> Outcome<Contender<'a>> {
     let peer = peers.start(kind)?;
-    let mut clients = peer.clients(
-        Side::Server,
-        &format!("/events/{SUBJECT}"),
-        0,
-        listeners,
-        &[],
-    )?;
+    let path = format!("/events/{SUBJECT}");
+    let mut clients = peer.clients(Side::Server, &path, 0, listeners, &[])?;
     clients.opened()?;
     thread::sleep(SETTLE);
-    let before = peer.cpu()?;
-    thread::sleep(IDLE);
-    let idle = &peer.cpu()? - &before;
     Ok(Contender {
+        idle: Spent::idle(peer.pid(), IDLE)?,
         publisher: peer.publisher()?,
         peer,
         clients,
-        idle,
         rounds: Vec::new(),
     })
 }
 
-fn round(side: &mut Contender<'_>, parameters: &Parameters) -> Outcome<Each> {
-    let expected = u64::from(parameters.listeners) * u64::from(parameters.events);
+fn round(side: &mut Contender<'_>, parameters: &Parameters) -> Outcome<Round> {
+    let (listeners, events) = (
+        u64::from(parameters.listeners),
+        u64::from(parameters.events),
+    );
     let calls_before = side.peer.calls()?;
-    let seen_before = side.clients.seen()?;
-    let (before, begun) = (side.peer.cpu()?, Instant::now());
-    for number in 1..=u64::from(parameters.events) {
+    let before = side.clients.seen()?.events;
+    let meter = Meter::start(side.peer.pid())?;
+    for number in 1..=events {
         side.publisher.publish_and_await(SUBJECT, PAYLOAD)?;
         // Await each event, whether or not the server's answer implies that it has arrived.
-        let so_far = number * u64::from(parameters.listeners);
-        side.clients
-            .events(seen_before.events + so_far, ROUND_SECONDS)?;
+        let so_far = number * listeners;
+        side.clients.events(before + so_far, ROUND_SECONDS)?;
     }
-    let seconds = begun.elapsed().as_secs_f64();
-    let spent = &side.peer.cpu()? - &before;
-    let spent = spent.without_idle(seconds, &side.idle, IDLE.as_secs_f64());
+    let spent = meter.stop()?.without(&side.idle);
     let calls = side.peer.calls()?.zip(calls_before);
-    let events = expected as f64;
-    Ok(Each {
-        total_us: spent.total as f64 / 1000.0 / events,
-        user: spent.user,
-        system: spent.system,
-        calls: calls.map(|(now, before)| (now - before) / events),
-        rate: events / seconds,
-    })
+    let calls = calls.map(|(now, before)| now - before);
+    Ok(Round::of(spent, (listeners * events) as f64, calls))
 }

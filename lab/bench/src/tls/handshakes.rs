@@ -6,19 +6,16 @@ use machine::failure::Outcome;
 use recorder::measure::median;
 
 use super::library;
-use super::peer::{Kind, Peers, SETTLE};
+use super::peer::{Kind, Peers};
+use crate::cost::{Ramp, SETTLE};
 use crate::processes::Side;
-use crate::report::{Bound, Report};
+use crate::report::Report;
 
-/// Result of one ramp, for each session.
-#[derive(Debug, Clone, Copy)]
-struct Ramp {
+/// Result of one ramp.
+struct Opening {
     kind: Kind,
     resumes: bool,
-    rate: f64,
-    total_us: f64,
-    user_us: f64,
-    resumed: f64,
+    ramp: Ramp,
 }
 
 pub(super) fn measure(peers: &Peers<'_>, rounds: u32, report: &mut Report) -> Outcome<()> {
@@ -39,8 +36,8 @@ pub(super) fn measure(peers: &Peers<'_>, rounds: u32, report: &mut Report) -> Ou
     let middle = |kind: Kind, resumes: bool, of: fn(&Ramp) -> f64| {
         let those = ramps
             .iter()
-            .filter(|ramp| ramp.kind == kind && ramp.resumes == resumes);
-        median(&those.map(of).collect::<Vec<f64>>())
+            .filter(|one: &&Opening| one.kind == kind && one.resumes == resumes);
+        median(&those.map(|one| of(&one.ramp)).collect::<Vec<f64>>())
     };
     let plain = middle(Kind::Plain, false, |ramp| ramp.user_us);
     let alone = median(&alone);
@@ -51,71 +48,59 @@ pub(super) fn measure(peers: &Peers<'_>, rounds: u32, report: &mut Report) -> Ou
             if resumes && !kind.is_secure() {
                 continue;
             }
-            let name = match (kind.is_secure(), resumes) {
-                (false, _) => format!("{}: session", kind.name()),
-                (true, false) => format!("{}: session, full handshake", kind.name()),
-                (true, true) => format!("{}: session, resumed", kind.name()),
+            let handshake = match (kind.is_secure(), resumes) {
+                (false, _) => "",
+                (true, false) => ", full handshake",
+                (true, true) => ", resumed",
             };
+            report.part(format!("{}: session{handshake}, ", kind.name()));
             let of = |of| middle(kind, resumes, of);
-            report.figure(format!("{name}, processor"), of(|ramp| ramp.total_us), "us");
-            report.figure(format!("{name}, user"), of(|ramp| ramp.user_us), "us");
-            report.figure(format!("{name}, opened"), of(|ramp| ramp.rate), "/s");
+            report.figure("processor", of(|ramp| ramp.total_us), "us");
+            report.figure("user", of(|ramp| ramp.user_us), "us");
+            report.figure("opened", of(|ramp| ramp.rate), "/s");
             if resumes {
-                report.figure(
-                    format!("{name}, share that was resumed"),
-                    of(|ramp| ramp.resumed) * 100.0,
-                    "%",
-                );
+                let share =
+                    of(|ramp| ramp.seen.resumed as f64 / ramp.seen.handshakes.max(1) as f64);
+                report.figure("share that was resumed", share * 100.0, "%");
             }
         }
-        if kind == Kind::PlainWithTokens {
-            let share = middle(kind, false, |ramp| ramp.user_us) - plain;
-            report.figure("token (HS256), user beyond plain", share, "us");
-        }
-        if matches!(kind, Kind::Tls | Kind::TlsByRustls) {
-            let share = middle(kind, false, |ramp| ramp.user_us) - plain;
-            let name = format!("{}: full handshakes", kind.name());
-            report.figure(format!("{name}, user beyond plain"), share, "us");
-            report.figure(name.clone(), 1e6 / share, "/s and core");
-            report.bounded(
-                format!("{name}, of the library alone"),
-                alone / share,
-                "x",
-                Bound::AtLeast(0.9),
-            );
+        let beyond = middle(kind, false, |ramp| ramp.user_us) - plain;
+        match kind {
+            Kind::PlainWithTokens => {
+                report.part("token (HS256), ");
+                report.figure("user beyond plain", beyond, "us");
+            }
+            Kind::Tls | Kind::TlsByRustls => {
+                report.part(format!("{}: full handshakes", kind.name()));
+                report.figure(", user beyond plain", beyond, "us");
+                report.figure("", 1e6 / beyond, "/s and core");
+                report.at_least(", of the library alone", alone / beyond, "x", 0.9);
+            }
+            Kind::Plain | Kind::Nginx => {}
         }
     }
     Ok(())
 }
 
-fn ramp(peers: &Peers<'_>, kind: Kind, resumes: bool) -> Outcome<Ramp> {
+fn ramp(peers: &Peers<'_>, kind: Kind, resumes: bool) -> Outcome<Opening> {
     let connections = peers.connections(kind);
     let peer = peers.start(kind)?;
     let flags: &[&str] = if resumes { &["--tls-resume"] } else { &[] };
-    let before = peer.cpu()?;
-    let mut clients = peer.clients(Side::Server, "/events/{n}", 0, connections, flags)?;
-    let seen = clients.opened()?;
-    let spent = &peer.cpu()? - &before;
-    clients.quit();
+    let start = || peer.clients(Side::Server, "/events/{n}", 0, connections, flags);
+    let ramp = Ramp::measure(peer.pid(), start, |_, seen| Ok(seen))?;
     drop(peer);
     thread::sleep(SETTLE);
-    let sessions = f64::from(connections);
-    let taken = Ramp {
-        kind,
-        resumes,
-        rate: sessions / seen.seconds,
-        total_us: spent.total as f64 / 1000.0 / sessions,
-        // Ticks are coarse, so only their ratio is used, applied to the exact total.
-        user_us: spent.total as f64 / 1000.0 / sessions * spent.user_share(),
-        resumed: seen.resumed as f64 / seen.handshakes.max(1) as f64,
-    };
     eprintln!(
         "{}{}: {:.0}/s at {:.1} us, of which {:.1} user",
         kind.name(),
         if resumes { ", resumed" } else { "" },
-        taken.rate,
-        taken.total_us,
-        taken.user_us
+        ramp.rate,
+        ramp.total_us,
+        ramp.user_us
     );
-    Ok(taken)
+    Ok(Opening {
+        kind,
+        resumes,
+        ramp,
+    })
 }

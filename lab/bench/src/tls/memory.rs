@@ -5,9 +5,10 @@ use std::thread;
 use machine::failure::Outcome;
 use recorder::measure::Memory;
 
-use super::peer::{Kind, Peers, SETTLE};
+use super::peer::{Kind, Peers};
+use crate::cost::SETTLE;
 use crate::processes::Side;
-use crate::report::{Bound, Report};
+use crate::report::Report;
 
 /// Bound on the bytes that TLS adds to an idle session.
 const TLS_BYTES_MAX: f64 = 260.0;
@@ -17,23 +18,16 @@ pub(super) fn measure(peers: &Peers<'_>, report: &mut Report) -> Outcome<()> {
     for &kind in &peers.kinds {
         let (server, client) = of(peers, kind)?;
         eprintln!("{}: {server:.0} bytes an idle session", kind.name());
-        report.figure(format!("{}: idle session", kind.name()), server, "bytes");
+        report.part(format!("{}: ", kind.name()));
+        report.figure("idle session", server, "bytes");
         if kind == Kind::Plain {
             plain = Some(server);
         }
         if let (Kind::Tls, Some(plain)) = (kind, plain) {
-            report.bounded(
-                "TLS: idle session, beyond plain",
-                server - plain,
-                "bytes",
-                Bound::AtMost(TLS_BYTES_MAX),
-            );
+            let name = "idle session, beyond plain";
+            report.at_most(name, server - plain, "bytes", TLS_BYTES_MAX);
         }
-        report.figure(
-            format!("{}: a client of the harness", kind.name()),
-            client,
-            "bytes",
-        );
+        report.figure("a client of the harness", client, "bytes");
     }
     Ok(())
 }
@@ -43,11 +37,11 @@ fn of(peers: &Peers<'_>, kind: Kind) -> Outcome<(f64, f64)> {
     let connections = peers.connections(kind);
     let peer = peers.start(kind)?;
     thread::sleep(SETTLE);
-    let before = peer.memory()?;
+    let before = Memory::of(peer.pid())?.resident;
     let mut clients = peer.clients(Side::Server, "/events/{n}", 0, connections, &[])?;
     clients.opened()?;
     thread::sleep(SETTLE);
-    let grown = peer.memory()?.resident.saturating_sub(before.resident);
+    let grown = Memory::of(peer.pid())?.resident.saturating_sub(before);
     let harness = Memory::of(clients.pid())?.resident;
     clients.quit();
     let sessions = f64::from(connections);

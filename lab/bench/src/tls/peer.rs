@@ -1,13 +1,13 @@
 //! Common interface of the compared servers: where clients connect, how to publish, and its cost.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
 use client::control_client::{ControlClient, EventMetadata};
 use client::http::{Connection, Url};
 use machine::failure::{Context, Outcome};
-use recorder::measure::{CpuTime, Memory};
+use machine::host;
 
 use super::certificate::Certificate;
 use crate::child::Server;
@@ -15,21 +15,20 @@ use crate::config::{BenchConfig, PER_TABLE, counters};
 use crate::nginx::{self, Nginx};
 use crate::processes::{Clients, Side};
 
-/// Pause before a reading, so that work under way can finish.
-pub(super) const SETTLE: Duration = Duration::from_secs(2);
-
 /// Kind of server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
-    /// Encke without TLS.
+    /// Encke without TLS
     Plain,
-    /// Encke without TLS, with a token for each client.
+    /// Encke without TLS, with a token for each client; only handshakes
+    #[value(name = "tokens")]
     PlainWithTokens,
-    /// Encke with TLS.
+    /// Encke with TLS
     Tls,
-    /// Encke with TLS, every record handled by rustls.
+    /// Encke with TLS, every record handled by rustls
+    #[value(name = "rustls")]
     TlsByRustls,
-    /// nginx with nchan, over TLS.
+    /// nginx with nchan
     Nginx,
 }
 
@@ -93,7 +92,11 @@ impl Peers<'_> {
 
     /// Starts a server.
     pub(super) fn start(&self, kind: Kind) -> Outcome<Peer<'_>> {
-        let [mut streams, publishers] = free_addresses()?;
+        // Of another range than the addresses of `Server::start`.
+        let mut streams = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .and_then(|listener| listener.local_addr())
+            .context("finding a free port")?;
+        let publishers = host::free_loopback_address()?;
         let running = match kind {
             Kind::Nginx => Running::Nginx {
                 nginx: self.start_nginx(streams, publishers)?,
@@ -134,26 +137,21 @@ impl Peers<'_> {
 
     fn start_encke(&self, kind: Kind, streams: SocketAddr) -> Outcome<Server> {
         let mut setting = self.setting.clone();
+        let path = |path: PathBuf| path.display().to_string();
+        let mut add = |flag: &str, value| {
+            setting.server_arguments.extend([flag.to_owned(), value]);
+        };
         if kind.is_secure() {
-            let (chain, key) = (self.certificate.chain(), self.certificate.key());
-            for (flag, value) in [
-                ("--tls-listen", streams.to_string()),
-                ("--tls-cert", chain.display().to_string()),
-                ("--tls-key", key.display().to_string()),
-            ] {
-                setting.server_arguments.extend([flag.to_owned(), value]);
-            }
+            add("--tls-listen", streams.to_string());
+            add("--tls-cert", path(self.certificate.chain()));
+            add("--tls-key", path(self.certificate.key()));
         }
-        if kind == Kind::PlainWithTokens {
-            let secret = self.certificate.secret().display().to_string();
-            setting
+        match kind {
+            Kind::PlainWithTokens => add("--jwt-secret-file", path(self.certificate.secret())),
+            Kind::TlsByRustls => setting
                 .server_arguments
-                .extend(["--jwt-secret-file".to_owned(), secret]);
-        }
-        if kind == Kind::TlsByRustls {
-            setting
-                .server_arguments
-                .push("--tls-keep-rustls".to_owned());
+                .push("--tls-keep-rustls".to_owned()),
+            _ => {}
         }
         setting.start_server()
     }
@@ -175,14 +173,14 @@ impl Peer<'_> {
             "http"
         };
         let url = format!("{scheme}://{}{path}", self.streams);
+        let certificate = self.peers.certificate;
         let mut flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
-        flags.extend([
-            "--ca".to_owned(),
-            self.peers.certificate.chain().display().to_string(),
-        ]);
+        let mut add = |flag: &str, file: PathBuf| {
+            flags.extend([flag.to_owned(), file.display().to_string()]);
+        };
+        add("--ca", certificate.chain());
         if self.kind == Kind::PlainWithTokens {
-            let secret = self.peers.certificate.secret().display().to_string();
-            flags.extend(["--jwt-secret-file".to_owned(), secret]);
+            add("--jwt-secret-file", certificate.secret());
         }
         Clients::open(self.peers.setting, side, &url, first, connections, &flags)
     }
@@ -198,16 +196,6 @@ impl Peer<'_> {
         }
     }
 
-    /// Returns the CPU time so far.
-    pub(super) fn cpu(&self) -> Outcome<CpuTime> {
-        CpuTime::of(self.pid())
-    }
-
-    /// Returns the memory at present.
-    pub(super) fn memory(&self) -> Outcome<Memory> {
-        Memory::of(self.pid())
-    }
-
     /// Returns the number of system calls so far, if the server counts them.
     pub(super) fn calls(&self) -> Outcome<Option<f64>> {
         match &self.running {
@@ -219,7 +207,8 @@ impl Peer<'_> {
         }
     }
 
-    fn pid(&self) -> u32 {
+    /// Returns the process id.
+    pub(super) fn pid(&self) -> u32 {
         match &self.running {
             Running::Encke(server) => server.pid(),
             Running::Nginx { nginx, .. } => nginx.pid(),
@@ -246,18 +235,4 @@ impl Publisher {
             Self::Nginx(connection) => nginx::publish(connection, &subject.to_string(), payload),
         }
     }
-}
-
-/// Returns free loopback addresses, all different.
-fn free_addresses<const COUNT: usize>() -> Outcome<[SocketAddr; COUNT]> {
-    let mut held = Vec::new();
-    for _ in 0..COUNT {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("finding free ports")?;
-        held.push(listener);
-    }
-    let mut addresses = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); COUNT];
-    for (address, listener) in addresses.iter_mut().zip(&held) {
-        *address = listener.local_addr().context("finding free ports")?;
-    }
-    Ok(addresses)
 }

@@ -4,9 +4,10 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::peer::{Kind, Peer, Peers, Publisher, SETTLE};
+use super::peer::{Kind, Peer, Peers, Publisher};
+use crate::cost::SETTLE;
 use crate::processes::{Clients, Side};
-use crate::report::{Bound, Report};
+use crate::report::Report;
 use crate::stamped::{await_latencies, publish_stamped};
 use load::latency::Latency;
 use machine::failure::Outcome;
@@ -40,28 +41,17 @@ pub(super) fn measure(peers: &Peers<'_>, length: Duration, report: &mut Report) 
             "{name}: {rate:.0} sessions/s; p99 {:.2} ms",
             busy.p99_us / 1000.0
         );
-        report.figure(
-            format!("{name}: quiet, latency p99"),
-            quiet.p99_us / 1000.0,
-            "ms",
-        );
-        report.figure(format!("{name}: storm"), rate, "sessions/s");
-        report.figure(
-            format!("{name}: storm, latency p50"),
-            busy.p50_us / 1000.0,
-            "ms",
-        );
-        let p99 = (format!("{name}: storm, latency p99"), busy.p99_us / 1000.0);
+        report.part(format!("{name}: "));
+        report.figure("quiet, latency p99", quiet.p99_us / 1000.0, "ms");
+        report.figure("storm", rate, "sessions/s");
+        report.figure("storm, latency p50", busy.p50_us / 1000.0, "ms");
+        let p99 = busy.p99_us / 1000.0;
         if kind == Kind::Tls {
-            report.bounded(p99.0, p99.1, "ms", Bound::AtMost(P99_MAX_MS));
+            report.at_most("storm, latency p99", p99, "ms", P99_MAX_MS);
         } else {
-            report.figure(p99.0, p99.1, "ms");
+            report.figure("storm, latency p99", p99, "ms");
         }
-        report.figure(
-            format!("{name}: storm, latency max"),
-            busy.max_us / 1000.0,
-            "ms",
-        );
+        report.figure("storm, latency max", busy.max_us / 1000.0, "ms");
         witness.quit();
     }
     Ok(())

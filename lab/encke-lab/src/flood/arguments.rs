@@ -7,7 +7,10 @@ use clap::Args;
 use cli::arguments::{AuthorityArguments, Report, transport};
 use cli::units::duration;
 use client::decode::Transport;
+use load::flood::behaviours::ClientBehaviours;
+use load::flood::expect::Expectations;
 use load::flood::order::IdRule;
+use load::flood::recovery::RecoveryOptions;
 use load::flood::sources::Sources;
 use serde_json::{Map, Value};
 
@@ -74,7 +77,7 @@ pub(crate) struct FloodArguments {
     #[command(flatten)]
     pub(crate) check: Check,
     #[command(flatten)]
-    pub(crate) citizens: ClientBehaviours,
+    pub(crate) behaviours: ClientBehaviours,
     #[command(flatten)]
     pub(crate) report: Report,
 }
@@ -117,25 +120,8 @@ pub(crate) struct Recovery {
     /// Come back after the last event id whenever a stream ends
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Break each connection at a random time, this long after it was opened on average
-    #[arg(long, value_name = "TIME", requires = "resume", value_parser = duration)]
-    pub(crate) cut_every: Option<Duration>,
-    /// Come back at a random time up to this; double it after each attempt that fails, up to 30 s
-    #[arg(
-        long, value_name = "TIME", default_value = "1s", requires = "resume",
-        value_parser = duration
-    )]
-    pub(crate) back_within: Duration,
-    /// Leave a stream that has said nothing for this long, and come back: two heartbeats of Encke
-    /// and a margin
-    #[arg(
-        long, value_name = "TIME", default_value = "50s", requires = "resume",
-        value_parser = duration
-    )]
-    pub(crate) silent_after: Duration,
-    /// Seed of these times
-    #[arg(long, value_name = "S", default_value_t = 1, requires = "resume")]
-    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) options: RecoveryOptions,
     /// File that `encke-lab drive --log` has written by the end of this run: what clients are owed.
     /// The clients are open before the first event, and each is logged in as its number
     #[arg(long, value_name = "FILE", requires = "resume")]
@@ -197,24 +183,8 @@ pub(crate) struct End {
     /// End after this many events
     #[arg(long, alias = "events", value_name = "N")]
     pub(crate) count: Option<u64>,
-    /// Expect at least this many events
-    #[arg(long, value_name = "N")]
-    pub(crate) expect_events: Option<u64>,
-    /// Expect at least this many open streams at the end
-    #[arg(long, value_name = "N")]
-    pub(crate) expect_open: Option<u64>,
-    /// Expect no missing event, judged by the numbers in stamps (or by ids, with --ids consecutive)
-    #[arg(long)]
-    pub(crate) expect_no_loss: bool,
-    /// Expect each event once and in order, judged by the numbers in stamps and by ids
-    #[arg(long)]
-    pub(crate) expect_order: bool,
-    /// Expect that every client that is owed something got each event once
-    #[arg(long, requires = "owed")]
-    pub(crate) expect_exact: bool,
-    /// Expect a 99th percentile of latency of stamped events no greater than this
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub(crate) expect_p99: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) expectations: Expectations,
 }
 
 /// What is checked.
@@ -231,31 +201,6 @@ pub(crate) struct Check {
     /// consecutive for one client
     #[arg(long, conflicts_with_all = ["expect_no_loss", "expect_order"])]
     pub(crate) mixed: bool,
-}
-
-/// Numbers of clients that misbehave.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Misbehaving clients (the first of all)")]
-pub(crate) struct ClientBehaviours {
-    /// Number of clients that stop reading after the response head
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) stop_reading: u32,
-    /// Number of clients that read one byte at a time
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) slow: u32,
-    /// Number of clients that reset their connection and reconnect
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) reset: u32,
-    /// Number of clients that close their connection and reconnect
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) reconnect: u32,
-    /// Number of clients that send their request, or with TLS their first message, one byte at a
-    /// time
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) trickle: u32,
-    /// Time between two bytes, before a disconnect, and before a reconnect
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
-    pub(crate) every: Duration,
 }
 
 /// Transports of streams.
@@ -280,10 +225,8 @@ fn claims(text: &str) -> Result<Map<String, Value>, String> {
 }
 
 fn header(text: &str) -> Result<String, String> {
-    let is_line = !text.chars().any(|character| character.is_control());
-    let has_name = text
-        .split_once(':')
-        .is_some_and(|(name, _)| !name.is_empty());
+    let is_line = !text.chars().any(char::is_control);
+    let has_name = text.find(':').is_some_and(|end| end > 0);
     if is_line && has_name {
         Ok(text.to_owned())
     } else {

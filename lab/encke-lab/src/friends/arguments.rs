@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use cli::arguments::{PlaceArguments, Report};
+use load::friends::Options;
 
 pub(crate) const HELP: &str = "\
 Examples:
@@ -55,15 +56,8 @@ pub(crate) enum FriendsVerb {
 
 #[derive(Debug, Args)]
 pub(crate) struct GenerateArguments {
-    /// Number of users; their ids are 1, 2, 3 and so on
-    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
-    pub(crate) users: u32,
-    /// Friends that each new user chooses; on average a user has twice as many
-    #[arg(long, value_name = "D", default_value_t = 15)]
-    pub(crate) degree: u32,
-    /// Seed of the graph; the same seed gives the same graph on every machine
-    #[arg(long, value_name = "S", default_value_t = 1)]
-    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) graph: Options,
     /// File for the list; `-` is standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub(crate) output: PathBuf,

@@ -1,7 +1,6 @@
 //! `encke-lab friends generate`: generates a social graph. The edge list goes to a file or to
 //! standard output, its statistics to standard error.
 
-use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
@@ -14,17 +13,14 @@ use load::friends::{End, Options, Report};
 use machine::interrupt::Interrupt;
 
 use super::arguments::GenerateArguments;
+use crate::output_file::unwritable;
 
 /// Width of the longest bar of the histogram, in characters.
 const BAR_COLUMNS: f64 = 40.0;
 
 /// Generates a graph.
 pub(crate) fn run(arguments: &GenerateArguments) -> Result<(), Failure> {
-    let options = Options {
-        users: arguments.users,
-        degree: arguments.degree,
-        seed: arguments.seed,
-    };
+    let options = arguments.graph;
     options.check().map_err(Failure::misused)?;
     if let Some(user) = arguments.around.filter(|&user| user > options.users) {
         return Err(Failure::misused(format_args!(
@@ -32,19 +28,16 @@ pub(crate) fn run(arguments: &GenerateArguments) -> Result<(), Failure> {
             options.users
         )));
     }
-    let to_standard_output = arguments.output == Path::new("-");
+    let path = &arguments.output;
+    let to_standard_output = path == Path::new("-");
     let end = if to_standard_output {
         write(arguments.around, options, &mut io::stdout().lock())?
     } else {
-        let mut file = File::create(&arguments.output).map_err(|error| {
-            let path = arguments.output.display();
-            Failure::failed(format_args!("{path} cannot be written: {error}"))
-        })?;
+        let mut file = File::create(path).map_err(|error| unwritable(path, &error))?;
         write(arguments.around, options, &mut file)?
     };
-    let report = match end {
-        End::Written(report) => report,
-        End::Unread => return Ok(()),
+    let End::Written(report) = end else {
+        return Ok(());
     };
     match (arguments.report.json, to_standard_output) {
         (false, _) => eprint!("{}", text(&report)),
@@ -69,12 +62,7 @@ fn draw(report: &Report, path: &Path) -> Result<(), Failure> {
         Some(neighbourhood) => load::friends::neighbourhood::svg(neighbourhood)?,
         None => load::friends::picture::svg(report)?,
     };
-    fs::write(path, picture).map_err(|error| {
-        Failure::failed(format_args!(
-            "{} cannot be written: {error}",
-            path.display()
-        ))
-    })
+    fs::write(path, picture).map_err(|error| unwritable(path, &error))
 }
 
 fn write(around: Option<u32>, options: Options, out: &mut impl Write) -> Result<End, Failure> {
@@ -112,24 +100,19 @@ fn text(report: &Report) -> String {
         let columns = (share * BAR_COLUMNS).ceil() as usize;
         let bar = "#".repeat(columns);
         let users = human_count(bin.users);
-        writeln!(text, "  {range:>15}  {users:>11}  {bar}").expect("a string takes any text");
+        text += &format!("  {range:>15}  {users:>11}  {bar}\n");
     }
-    match &degrees.power_law {
-        Some(law) => writeln!(
-            text,
+    text += &match &degrees.power_law {
+        Some(law) => format!(
             "power law: exponent {:.3} +- {:.3}, fitted to the {} users with {} friends or more; \
-             theory predicts 3",
+             theory predicts 3\n",
             law.exponent,
             law.error,
             human_count(law.users),
             law.from,
         ),
-        None => writeln!(
-            text,
-            "power law: not fitted, because too few users have many friends"
-        ),
-    }
-    .expect("a string takes any text");
+        None => "power law: not fitted, because too few users have many friends\n".to_owned(),
+    };
     text
 }
 

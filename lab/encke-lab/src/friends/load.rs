@@ -11,7 +11,7 @@ use cli::failure::Failure;
 use cli::output;
 use cli::progress::ProgressBar;
 use cli::units::human_count;
-use graph::{Directory, LoadOptions, LoadProgress, OpenError};
+use graph::{Directory, LoadOptions, LoadProgress};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -83,12 +83,8 @@ fn offline(
     input: impl Read,
     length: Option<u64>,
 ) -> Result<(Report, Skipped), Failure> {
-    let directory = Directory::lock(&arguments.place.data.data).map_err(|error| match error {
-        OpenError::InUse { .. } => Failure::failed(format_args!(
-            "{error}; or use --online, which goes through the running server"
-        )),
-        _ => Failure::failed(error),
-    })?;
+    let directory = Directory::lock(&arguments.place.data.data)
+        .map_err(|error| Failure::failed(error.or_online()))?;
     let options = LoadOptions {
         mutual: arguments.mutual,
         skip_bad: arguments.skip_bad,

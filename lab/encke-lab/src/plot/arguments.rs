@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use cli::arguments::Report;
+use recorder::plot::panels::PanelKind;
 
 pub(crate) const HELP: &str = "\
 Plots files of `encke-lab record` in the same panels, labelled with the names of the files. The
@@ -30,22 +31,7 @@ pub(crate) struct PlotArguments {
     /// Panel to draw, from top to bottom; repeatable [default: memory, kernel, connections and
     /// processor, as far as the files have them]
     #[arg(long = "panel", value_enum)]
-    pub(crate) panels: Vec<PanelName>,
+    pub(crate) panels: Vec<PanelKind>,
     #[command(flatten)]
     pub(crate) report: Report,
-}
-
-/// What can be drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum PanelName {
-    /// Resident memory of the process
-    Memory,
-    /// Kernel memory for objects (slabs)
-    Kernel,
-    /// Established connections
-    Connections,
-    /// CPU time of the process
-    Processor,
-    /// Bytes sent per second
-    Network,
 }

@@ -8,12 +8,14 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Instant;
 
+use clap::Args;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, connect, recv, send,
     socket_with, sockopt,
 };
 
+use crate::flood::share_of;
 use crate::poll::{EventBatch, Interest, Poller};
 use machine::failure::{Context, Failure, Outcome};
 use machine::host;
@@ -40,15 +42,18 @@ const REQUEST: &[u8] = b"GET /events/1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
 const STACK_BYTES: usize = 256 * 1024;
 
 /// Options of [`run`].
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args)]
 pub struct Options {
-    /// Address of the server, on loopback.
+    /// Address of the server, on loopback
     pub server: SocketAddr,
-    /// Number of connections, over all threads.
+    /// Number of clients
+    #[arg(long, default_value_t = 1000)]
     pub connections: u32,
-    /// Number of threads; each has its own descriptor table.
+    /// Threads, each with its own descriptor table
+    #[arg(long, default_value_t = 1)]
     pub threads: u32,
-    /// Most clients that may await their first answer at a time, over all threads.
+    /// Most clients that await their first answer at a time, over all threads
+    #[arg(long, default_value_t = 1024)]
     pub window: u32,
 }
 
@@ -61,6 +66,10 @@ pub struct Options {
 pub fn run(options: &Options, input: impl BufRead, mut output: impl Write) -> Outcome<()> {
     let begun = Instant::now();
     let (opened, all) = channel();
+    let options = Options {
+        threads: options.threads.max(1),
+        ..options.clone()
+    };
     for index in 0..options.threads {
         let (options, opened) = (options.clone(), opened.clone());
         thread::Builder::new()
@@ -99,9 +108,7 @@ fn hold(options: &Options, index: u32, opened: &Sender<Outcome<()>>) {
 }
 
 fn open(options: &Options, index: u32) -> Outcome<Vec<OwnedFd>> {
-    let start =
-        |index: u32| u64::from(options.connections) * u64::from(index) / u64::from(options.threads);
-    let count = (start(index + 1) - start(index)) as usize;
+    let count = share_of(options.connections, options.threads, index).len();
     let window = (options.window / options.threads).max(1);
     let poller = Poller::new().context("making an epoll")?;
     let (mut batch, mut buffer) = (EventBatch::new(), [0; 4096]);
@@ -124,15 +131,12 @@ fn open(options: &Options, index: u32) -> Outcome<Vec<OwnedFd>> {
             .wait(&mut batch, None)
             .context("waiting for answers")?;
         for ready in batch.iter() {
-            match recv(
-                &sockets[ready.token as usize],
-                &mut buffer,
-                RecvFlags::empty(),
-            ) {
+            let socket = &sockets[ready.token as usize];
+            match recv(socket, &mut buffer, RecvFlags::empty()) {
                 Ok((_, 0)) => return Err(Failure::new("the server closed a bare client")),
                 Ok(_) => unanswered -= 1,
                 Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(errno) => return Err(Failure::new(format!("reading a head: {errno}"))),
+                Err(errno) => return Err(errno).context("reading a head"),
             }
         }
     }

@@ -73,16 +73,14 @@ impl Channel {
 
     /// Whether plaintext has to wait for a handshake.
     pub(super) fn is_handshaking(&self) -> bool {
-        self.tls
-            .as_ref()
-            .is_some_and(|tls| tls.session.is_handshaking())
+        let tls = self.tls.as_ref();
+        tls.is_some_and(|tls| tls.session.is_handshaking())
     }
 
     /// Whether the TLS session has bytes to send.
     pub(super) fn wants_send(&self) -> bool {
-        self.tls
-            .as_ref()
-            .is_some_and(|tls| tls.session.wants_send())
+        let tls = self.tls.as_ref();
+        tls.is_some_and(|tls| tls.session.wants_send())
     }
 
     /// Writes plaintext; returns how many bytes were taken.
@@ -114,12 +112,12 @@ impl Channel {
     ///
     /// Returns errors of the socket.
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        match &mut self.tls {
-            Some(tls) => match tls.session.send(&mut self.stream) {
-                Err(error) if !is_blocked(&error) => Err(error),
-                _ => Ok(()),
-            },
-            None => Ok(()),
+        let Some(tls) = &mut self.tls else {
+            return Ok(());
+        };
+        match tls.session.send(&mut self.stream) {
+            Err(error) if !is_blocked(&error) => Err(error),
+            _ => Ok(()),
         }
     }
 

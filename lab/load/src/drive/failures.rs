@@ -45,11 +45,8 @@ impl Failures {
     pub(super) fn add(&mut self, failure: FailureKind, count: u64, said: &str) {
         let full = self.0.len() >= KINDS_MAX && !self.0.contains_key(&failure);
         let failure = if full { FailureKind::Others } else { failure };
-        let entry = self
-            .0
-            .entry(failure)
-            .or_insert_with(|| (0, said.to_owned()));
-        entry.0 += count;
+        let entry = self.0.entry(failure);
+        entry.or_insert_with(|| (0, said.to_owned())).0 += count;
     }
 
     /// Builds the sentences. `url` is the server's.

@@ -5,19 +5,19 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
 
 use rustix::io::Errno;
 
+use super::Node;
 use super::answer::{Reader, Receipts, ResponseEvent};
 use super::channel::{Channel, Received};
 use super::failures::FailureKind;
 use super::payload::Event;
 use super::report::Tally;
-use super::request::{Outgoing, Requests};
+use super::request::Outgoing;
 use crate::poll::{Interest, Poller};
 use client::control_client;
-use client::tls::{self, TlsClient};
+use client::tls;
 
 /// Unsent bytes at which a batch takes no more events: a few times what a socket takes at once.
 /// Later events wait and are counted as late.
@@ -38,11 +38,7 @@ const AWAY_MAX_NANOS: u64 = 120_000_000_000;
 /// Context that all publishers share.
 pub(super) struct Shared<'a> {
     pub(super) poller: &'a Poller,
-    pub(super) server: SocketAddr,
-    pub(super) authority: &'a str,
-    /// TLS settings, if the server uses TLS.
-    pub(super) tls: Option<&'a TlsClient>,
-    pub(super) requests: &'a Requests,
+    pub(super) node: &'a Node,
     /// Whether publishers reconnect after they lose the server.
     pub(super) reconnects: bool,
     pub(super) tally: &'a mut Tally,
@@ -140,11 +136,13 @@ impl Publisher {
         if self.link.is_none() && with.now < self.retry_at {
             return;
         }
-        if self.link.is_none() && (with.requests.is_batch() && !last || !self.waiting.is_empty()) {
+        if self.link.is_none()
+            && (with.node.requests.is_batch() && !last || !self.waiting.is_empty())
+        {
             self.open(with);
         }
         let Some(link) = &mut self.link else { return };
-        let is_batch = with.requests.is_batch();
+        let is_batch = with.node.requests.is_batch();
         while let Some(&event) = self.waiting.front() {
             let has_room = match is_batch {
                 true => link.out.len() < UNSENT_MAX,
@@ -154,7 +152,7 @@ impl Publisher {
                 break;
             }
             self.waiting.pop_front();
-            with.requests.put(event, &mut link.out, with.scratch);
+            with.node.requests.put(event, &mut link.out, with.scratch);
             with.tally.sent(event.due, with.now);
             self.in_flight.push_back(InFlight {
                 event,
@@ -162,7 +160,7 @@ impl Publisher {
             });
         }
         if is_batch && last && self.waiting.is_empty() && !link.finished {
-            with.requests.finish(&mut link.out);
+            with.node.requests.finish(&mut link.out);
             link.finished = true;
         }
         if link.out.len() > 0 && link.connected {
@@ -206,7 +204,7 @@ impl Publisher {
     }
 
     fn open(&mut self, with: &mut Shared<'_>) {
-        let channel = match Channel::connect(with.server, with.tls) {
+        let channel = match Channel::connect(with.node.address, with.node.tls.as_ref()) {
             Ok(channel) => channel,
             Err(error) => return self.end(End::Unreachable(error), with),
         };
@@ -215,14 +213,14 @@ impl Publisher {
             return self.end(End::Unreachable(error), with);
         }
         let mut out = Outgoing::default();
-        with.requests.begin(&mut out);
+        with.node.requests.begin(&mut out);
         self.link = Some(Connection {
             channel,
             opened: with.now,
             connected: false,
             watches_writable: true,
             out,
-            reader: Reader::new(with.requests.is_batch()),
+            reader: Reader::new(with.node.requests.is_batch()),
             finished: false,
         });
     }
@@ -245,15 +243,10 @@ impl Publisher {
         let waits = link.channel.is_handshaking();
         let wants_writable = link.out.len() > 0 && !waits || link.channel.wants_send();
         if wants_writable != link.watches_writable {
-            let writable = if wants_writable {
-                Interest::OUT
-            } else {
-                Interest::empty()
-            };
-            let watched =
-                with.poller
-                    .modify(link.channel.socket(), self.token, Interest::IN | writable);
-            match watched {
+            let mut interest = Interest::IN;
+            interest.set(Interest::OUT, wants_writable);
+            let socket = link.channel.socket();
+            match with.poller.modify(socket, self.token, interest) {
                 Ok(()) => link.watches_writable = wants_writable,
                 Err(_) => self.end(End::Failed(FailureKind::Lost), with),
             }
@@ -293,7 +286,7 @@ impl Publisher {
 
     /// Ends the connection after a TLS error. During the handshake no event has been sent yet.
     fn refuse(&mut self, was_handshaking: bool, error: &tls::Error, with: &mut Shared<'_>) {
-        let sentence = tls::explain(with.authority, error);
+        let sentence = tls::explain(with.node.url.authority(), error);
         let end = if was_handshaking {
             End::Unreachable(io::Error::other(sentence))
         } else {
@@ -319,7 +312,7 @@ impl Publisher {
     /// Drops the connection and counts the events in flight as lost. A batch cannot be continued on
     /// another connection, so its publisher stops.
     fn end(&mut self, end: End, with: &mut Shared<'_>) {
-        let is_batch = with.requests.is_batch();
+        let is_batch = with.node.requests.is_batch();
         let finished = self.link.as_ref().is_some_and(|link| link.finished);
         let in_flight = self.in_flight.len() as u64;
         let left: Vec<Event> = self.in_flight.drain(..).map(|sent| sent.event).collect();
@@ -348,9 +341,8 @@ impl Publisher {
                 // These events are only in the buffer of a connection that was never made.
                 with.tally.unsend(in_flight);
                 let failure = FailureKind::Unreachable(describe(&error));
-                with.tally
-                    .failures
-                    .add(failure, in_flight + self.waiting.len() as u64, "");
+                let unsent = in_flight + self.waiting.len() as u64;
+                with.tally.failures.add(failure, unsent, "");
             }
         }
     }
@@ -362,9 +354,8 @@ impl Publisher {
         match end {
             End::Unreachable(_) => {
                 with.tally.unsend(left.len() as u64);
-                left.into_iter()
-                    .rev()
-                    .for_each(|event| self.waiting.push_front(event));
+                let unsent = left.into_iter().rev();
+                unsent.for_each(|event| self.waiting.push_front(event));
                 let since = *self.away_since.get_or_insert(with.now);
                 if with.now - since > AWAY_MAX_NANOS {
                     self.is_lost = true;

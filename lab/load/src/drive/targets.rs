@@ -4,10 +4,10 @@
 //! constant time for each draw.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use crate::friends::USERS_MAX;
+use crate::friends::{self, USERS_MAX};
 use client::random::Random;
 use machine::failure::{Context, Failure, Outcome};
 
@@ -154,33 +154,16 @@ impl AliasTable {
 /// Reads the degree of each id, from 1 to the largest id that has an edge.
 fn degrees(path: &Path, max_id: u32) -> Outcome<Vec<f64>> {
     let shown = path.display();
-    let mut lines = BufReader::new(File::open(path).context(format_args!("opening {shown}"))?);
-    let (mut degrees, mut line, mut number) = (Vec::new(), String::new(), 0u64);
-    loop {
-        line.clear();
-        let read = lines.read_line(&mut line);
-        if read.context(format_args!("reading {shown}"))? == 0 {
-            break;
-        }
-        number += 1;
-        if line.trim().is_empty() || line.starts_with('#') {
-            continue;
-        }
-        for id in ends(&line).ok_or_else(|| {
-            Failure::new(format!(
-                "line {number} of {shown} is not an edge: it must be two ids from 1 to \
-                 {USERS_MAX} with a space between, as `encke-lab friends generate` writes"
-            ))
-        })? {
-            if id > max_id {
-                continue;
-            }
+    let file = File::open(path).context(format_args!("opening {shown}"))?;
+    let mut degrees = Vec::new();
+    friends::read(BufReader::new(file), &shown, |ends| {
+        for id in ends.into_iter().filter(|&id| id <= max_id) {
             if degrees.len() < id as usize {
                 degrees.resize(id as usize, 0.0);
             }
             degrees[id as usize - 1] += 1.0;
         }
-    }
+    })?;
     if degrees.is_empty() {
         return Err(Failure::new(format!(
             "{shown} has no edge between ids up to {max_id}: give another graph or a larger \
@@ -188,20 +171,6 @@ fn degrees(path: &Path, max_id: u32) -> Outcome<Vec<f64>> {
         )));
     }
     Ok(degrees)
-}
-
-/// Parses the two ids of a line.
-fn ends(line: &str) -> Option<[u32; 2]> {
-    let mut words = line.split_ascii_whitespace();
-    let mut id = || {
-        words
-            .next()?
-            .parse()
-            .ok()
-            .filter(|id| (1..=USERS_MAX).contains(id))
-    };
-    let ends = [id()?, id()?];
-    words.next().is_none().then_some(ends)
 }
 
 #[cfg(test)]
@@ -272,29 +241,10 @@ mod tests {
         };
         let found = chi_square(&draw(100), &[3.0, 1.0, 1.0, 1.0, 0.0, 1.0, 1.0]);
         let cut = chi_square(&draw(3), &[3.0, 1.0, 1.0]);
-        let nothing = Targets::new(
-            &TargetDistribution::Degree {
-                graph: path.clone(),
-                max_id: 0,
-            },
-            1,
-        );
+        let nothing = Targets::new(&draw(0), 1);
         fs::remove_file(&path).unwrap();
         assert!(found < bound(5.0) && cut < bound(2.0), "{found} {cut}");
         assert!(nothing.is_err());
-    }
-
-    #[test]
-    fn the_error_names_a_line_that_is_not_an_edge() {
-        for line in ["1", "1 2 3", "0 1", "a b", "1,2", "1 4294967296"] {
-            assert_eq!(ends(line), None, "{line}");
-        }
-        assert_eq!(ends("3\t4\r\n"), Some([3, 4]));
-        let path = std::env::temp_dir().join(format!("encke-lines-{}", std::process::id()));
-        fs::write(&path, "1 2\n1;2\n").unwrap();
-        let error = degrees(&path, 9).unwrap_err().to_string();
-        fs::remove_file(&path).unwrap();
-        assert!(error.starts_with("line 2 of "), "{error}");
     }
 
     #[test]

@@ -2,22 +2,32 @@
 
 use std::time::Duration;
 
+use clap::Args;
+use cli::units::duration;
+
 /// Numbers of misbehaving clients. They are the first clients, in the order of these fields; the
 /// others behave well.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "Misbehaving clients (the first of all)")]
 pub struct ClientBehaviours {
-    /// Clients that read the head and then nothing more.
+    /// Number of clients that stop reading after the response head
+    #[arg(long, value_name = "N", default_value_t = 0)]
     pub stop_reading: u32,
-    /// Clients that read the head, then one byte each `every`.
+    /// Number of clients that read one byte at a time
+    #[arg(long, value_name = "N", default_value_t = 0)]
     pub slow: u32,
-    /// Clients that reset their connection and reconnect.
+    /// Number of clients that reset their connection and reconnect
+    #[arg(long, value_name = "N", default_value_t = 0)]
     pub reset: u32,
-    /// Clients that close their connection and reconnect.
+    /// Number of clients that close their connection and reconnect
+    #[arg(long, value_name = "N", default_value_t = 0)]
     pub reconnect: u32,
-    /// Clients that send their request one byte each `every`.
+    /// Number of clients that send their request, or with TLS their first message, one byte at a
+    /// time
+    #[arg(long, value_name = "N", default_value_t = 0)]
     pub trickle: u32,
-    /// Time between two bytes for `slow` and `trickle`; for `reset` and `reconnect`, time before
-    /// they close and before they reconnect.
+    /// Time between two bytes, before a disconnect, and before a reconnect
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub every: Duration,
 }
 

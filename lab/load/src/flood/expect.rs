@@ -2,25 +2,34 @@
 
 use std::time::Duration;
 
+use clap::Args;
+use cli::units::duration;
 use serde::Serialize;
 
 use super::owed::Judgement;
 use super::tally::Totals;
 
 /// Expectations to check; absent ones are not checked.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "End")]
 pub struct Expectations {
-    /// At least this many events arrive.
+    /// Expect at least this many events
+    #[arg(long = "expect-events", value_name = "N")]
     pub events: Option<u64>,
-    /// At least this many streams are open at the end.
+    /// Expect at least this many open streams at the end
+    #[arg(long = "expect-open", value_name = "N")]
     pub open: Option<u64>,
-    /// No event is missing, according to the publisher's numbers or to consecutive ids.
+    /// Expect no missing event, judged by the numbers in stamps (or by ids, with --ids consecutive)
+    #[arg(id = "expect_no_loss", long = "expect-no-loss")]
     pub no_loss: bool,
-    /// No event arrives twice or after a later one, according to numbers or ids.
+    /// Expect each event once and in order, judged by the numbers in stamps and by ids
+    #[arg(id = "expect_order", long = "expect-order")]
     pub in_order: bool,
-    /// Every client received exactly the events expected for it.
+    /// Expect that every client that is owed something got each event once
+    #[arg(long = "expect-exact", requires = "owed")]
     pub exact: bool,
-    /// The 99th percentile of the latency of stamped events is at most this.
+    /// Expect a 99th percentile of latency of stamped events no greater than this
+    #[arg(long = "expect-p99", value_name = "TIME", value_parser = duration)]
     pub p99: Option<Duration>,
 }
 
@@ -42,41 +51,29 @@ impl Expectations {
         judgement: Option<Judgement>,
         consecutive_ids: bool,
     ) -> Vec<Verdict> {
-        let mut verdicts = Vec::new();
-        let mut judge = |met, sentence| verdicts.push(Verdict { met, sentence });
-        if let Some(wanted) = self.events {
-            let found = seen.counts.events;
-            judge(
-                found >= wanted,
-                format!("expected at least {wanted} events, and {found} came"),
-            );
-        }
-        if let Some(wanted) = self.open {
-            let found = seen.active;
-            judge(
-                found >= wanted,
-                format!("expected at least {wanted} open streams, and {found} are open"),
-            );
-        }
-        if self.no_loss {
-            let (met, sentence) = no_loss(seen, consecutive_ids);
-            judge(met, sentence);
-        }
-        if self.in_order {
-            let (met, sentence) = in_order(seen);
-            judge(met, sentence);
-        }
-        if self.exact
-            && let Some(judgement) = judgement
-        {
-            let sentence = format!("expected each event once: {}", judgement.sentence());
-            judge(judgement.is_exact(), sentence);
-        }
-        if let Some(bound) = self.p99 {
-            let (met, sentence) = p99(seen, bound);
-            judge(met, sentence);
-        }
+        let (events, open) = (seen.counts.events, seen.active);
+        let found = [
+            self.events.map(|wanted| {
+                let sentence = format!("expected at least {wanted} events, and {events} came");
+                (events >= wanted, sentence)
+            }),
+            self.open.map(|wanted| {
+                let sentence =
+                    format!("expected at least {wanted} open streams, and {open} are open");
+                (open >= wanted, sentence)
+            }),
+            self.no_loss.then(|| no_loss(seen, consecutive_ids)),
+            self.in_order.then(|| in_order(seen)),
+            judgement.filter(|_| self.exact).map(|judgement| {
+                let sentence = format!("expected each event once: {}", judgement.sentence());
+                (judgement.is_exact(), sentence)
+            }),
+            self.p99.map(|bound| p99(seen, bound)),
+        ];
+        let verdicts = found.into_iter().flatten();
         verdicts
+            .map(|(met, sentence)| Verdict { met, sentence })
+            .collect()
     }
 }
 

@@ -52,25 +52,21 @@ impl FailureKind {
 
     /// Describes the failure of `count` clients; `detail` is the error of the first.
     pub(super) fn sentence(self, count: u64, detail: &str) -> String {
-        let clients = if count == 1 {
-            "1 client".to_owned()
-        } else {
-            format!("{count} clients")
-        };
+        let plural = if count == 1 { "" } else { "s" };
+        let clients = format!("{count} client{plural}");
         let (what, remedy) = self.describe();
-        let first = match (self, detail) {
-            (_, "") => String::new(),
-            (Self::Status(_), line) => format!(" (the first: {line})"),
-            (_, detail) => format!(" (the first: {detail})"),
+        let what = match self {
+            Self::Status(status) => format!("were answered with status {status}"),
+            _ => what.to_owned(),
         };
-        match self {
-            Self::Status(status) => {
-                format!("{clients} were answered with status {status}{first}: {remedy}")
-            }
-            _ => format!("{clients} {what}{first}: {remedy}"),
-        }
+        let first = match detail {
+            "" => String::new(),
+            detail => format!(" (the first: {detail})"),
+        };
+        format!("{clients} {what}{first}: {remedy}")
     }
 
+    /// Returns what happened, except for a status, and what to do.
     fn describe(self) -> (&'static str, &'static str) {
         match self {
             Self::NoPort => (
@@ -107,24 +103,7 @@ impl FailureKind {
                 "were closed before their head",
                 "look at the server's log, and at its limits on connections",
             ),
-            Self::Status(200) => (
-                "",
-                "this answer opens no WebSocket, so check the URL and --transport",
-            ),
-            Self::Status(401 | 403) => (
-                "",
-                "give credentials with --token-file, --jwt-secret-file or --header",
-            ),
-            Self::Status(404 | 405) => ("", "check the URL's path"),
-            Self::Status(408) => ("", "their requests took too long for the server"),
-            Self::Status(429 | 503) => (
-                "",
-                "the server takes no more clients, so open fewer, use --ramp or raise its limits",
-            ),
-            Self::Status(_) => (
-                "",
-                "check the URL and --transport, or look at the server's log",
-            ),
+            Self::Status(status) => ("", remedy_of(status)),
             Self::Malformed => (
                 "got bytes that are not the expected stream",
                 "check --transport and the server",
@@ -139,6 +118,19 @@ impl FailureKind {
                 "see the other failures for the reason",
             ),
         }
+    }
+}
+
+fn remedy_of(status: u16) -> &'static str {
+    match status {
+        200 => "this answer opens no WebSocket, so check the URL and --transport",
+        401 | 403 => "give credentials with --token-file, --jwt-secret-file or --header",
+        404 | 405 => "check the URL's path",
+        408 => "their requests took too long for the server",
+        429 | 503 => {
+            "the server takes no more clients, so open fewer, use --ramp or raise its limits"
+        }
+        _ => "check the URL and --transport, or look at the server's log",
     }
 }
 

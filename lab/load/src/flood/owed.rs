@@ -6,8 +6,9 @@ use std::io::BufRead;
 use serde::{Deserialize, Serialize};
 
 use super::recovery::Record;
+use crate::friends;
 use crate::published::{EventSet, Published};
-use machine::failure::{Context, Failure, Outcome};
+use machine::failure::Outcome;
 
 /// Most unanswered events of one client that are tried in every combination.
 const UNANSWERED_MAX: usize = 12;
@@ -50,16 +51,12 @@ impl Judgement {
             self.exact, self.checked
         );
         if !self.is_exact() {
-            text.push_str(&format!(
-                "; {} events missing, {} in excess",
-                self.missing, self.excess
-            ));
+            let (missing, excess) = (self.missing, self.excess);
+            text += &format!("; {missing} events missing, {excess} in excess");
         }
         if self.excused > 0 {
-            text.push_str(&format!(
-                "; {} more were told that events may be missing",
-                self.excused
-            ));
+            let excused = self.excused;
+            text += &format!("; {excused} more were told that events may be missing");
         }
         text
     }
@@ -86,34 +83,18 @@ impl Owed {
         for id in first..first + count {
             owed.follow(id, id, published);
         }
-        let Some(mut friends) = friends else {
-            return Ok(owed);
-        };
-        let mut line = String::new();
-        loop {
-            line.clear();
-            if friends
-                .read_line(&mut line)
-                .context("reading the friends")?
-                == 0
-            {
-                return Ok(owed);
-            }
-            if line.trim().is_empty() || line.starts_with('#') {
-                continue;
-            }
-            let [one, other] = two_ids(&line)
-                .ok_or_else(|| Failure::new(format!("`{}` is not two ids", line.trim())))?;
-            owed.follow(one, other, published);
-            owed.follow(other, one, published);
+        if let Some(list) = friends {
+            friends::read(list, "the friends", |[one, other]| {
+                owed.follow(one, other, published);
+                owed.follow(other, one, published);
+            })?;
         }
+        Ok(owed)
     }
 
     /// Adds the events about `subject` to what client `id` expects.
     fn follow(&mut self, id: u32, subject: u32, published: &Published) {
-        let Some(index) = id.checked_sub(self.first) else {
-            return;
-        };
+        let index = id.wrapping_sub(self.first);
         let Some(set) = self.sets.get_mut(index as usize) else {
             return;
         };
@@ -165,13 +146,6 @@ impl Owed {
             set == got
         })
     }
-}
-
-fn two_ids(line: &str) -> Option<[u32; 2]> {
-    let mut words = line.split_ascii_whitespace();
-    let mut id = || words.next()?.parse().ok();
-    let ids = [id()?, id()?];
-    words.next().is_none().then_some(ids)
 }
 
 #[cfg(test)]

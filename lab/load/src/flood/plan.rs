@@ -30,15 +30,8 @@ const RANGE_FILE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 pub struct Plan {
     connections: u32,
     threads: u32,
-    assignment: Assignment,
-}
-
-#[derive(Debug, Clone)]
-enum Assignment {
-    /// The kernel chooses address and port of each client, from `ports` ports.
-    Kernel { ports: u32 },
-    /// Each client is bound to an assigned address and port.
-    Bound(Bound),
+    /// Addresses and ports that clients are bound to. `None`: the kernel chooses them.
+    bound: Option<Bound>,
 }
 
 #[derive(Debug, Clone)]
@@ -64,96 +57,81 @@ impl Plan {
         connections: u32,
         threads: u32,
     ) -> Outcome<Self> {
-        let assignment = match wanted {
+        let sources = match wanted {
             Some(sources) if !sources.fit(server.ip()) => {
                 return Err(Failure::new(format!(
                     "the server is at {}, but a --source is of the other address family",
                     server.ip()
                 )));
             }
-            Some(sources) => bound(sources.clone(), server, connections, threads)?,
-            None if server.ip().is_loopback() && server.is_ipv4() => {
-                bound(Sources::loopback(), server, connections, threads)?
-            }
-            None if connections <= kernel_ports() => Assignment::Kernel {
-                ports: kernel_ports(),
-            },
-            None => {
-                let sources = sources_with_route_to(server).ok_or_else(|| {
-                    Failure::new(format!(
-                        "{connections} clients are more than the {} ports that the kernel chooses \
-                         from, and no address of this machine has a route to {server}: give \
-                         --source",
-                        kernel_ports()
-                    ))
-                })?;
-                bound(sources, server, connections, threads)?
-            }
+            Some(sources) => Some(sources.clone()),
+            None if server.ip().is_loopback() && server.is_ipv4() => Some(Sources::loopback()),
+            None if connections <= kernel_ports() => None,
+            None => Some(sources_with_route_to(server).ok_or_else(|| {
+                Failure::new(format!(
+                    "{connections} clients are more than the {} ports that the kernel chooses \
+                     from, and no address of this machine has a route to {server}: give --source",
+                    kernel_ports()
+                ))
+            })?),
         };
+        let bound = sources.map(|sources| bound(sources, server, connections, threads));
         Ok(Self {
             connections,
             threads,
-            assignment,
+            bound: bound.transpose()?,
         })
     }
 
     /// Describes the plan in a sentence.
     pub fn explain(&self) -> String {
         let clients = self.connections;
-        match &self.assignment {
-            Assignment::Kernel { ports } => format!(
+        let Some(bound) = &self.bound else {
+            return format!(
                 "the kernel chooses the source address and port of each of {clients} clients, from \
-                 {ports} ports"
+                 {} ports",
+                kernel_ports()
+            );
+        };
+        let used = bound.used(self.threads);
+        let first = bound.sources.at(0);
+        let addresses = match used {
+            1 => format!("from {first}"),
+            _ => format!(
+                "from {used} addresses, {first} to {}",
+                bound.sources.at(used - 1)
             ),
-            Assignment::Bound(bound) => {
-                let used = bound.used(self.threads);
-                let addresses = match used {
-                    1 => format!("from {}", bound.sources.at(0)),
-                    _ => format!(
-                        "from {used} addresses, {} to {}",
-                        bound.sources.at(0),
-                        bound.sources.at(used - 1)
-                    ),
-                };
-                format!(
-                    "{clients} clients are bound {addresses}, to about {} of the ports {} to {} of \
-                     each: the kernel's own choice would end at {} clients",
-                    clients.div_ceil(used.max(1)),
-                    bound.ports.start(),
-                    bound.ports.end(),
-                    kernel_ports(),
-                )
-            }
-        }
+        };
+        format!(
+            "{clients} clients are bound {addresses}, to about {} of the ports {} to {} of each: \
+             the kernel's own choice would end at {} clients",
+            clients.div_ceil(used.max(1)),
+            bound.ports.start(),
+            bound.ports.end(),
+            kernel_ports(),
+        )
     }
 
     /// Returns the part of thread `index`.
     pub(super) fn of_thread(&self, index: u32) -> SourceAllocator {
-        let Assignment::Bound(bound) = &self.assignment else {
-            return SourceAllocator {
-                part: None,
-                used: 0,
+        let part = self.bound.as_ref().map(|bound| {
+            let (first, count, port, step) = match bound.own {
+                Some(own) => (index * own, own, *bound.ports.start(), 1),
+                None => {
+                    let port = *bound.ports.start() + (index % bound.port_count()) as u16;
+                    (0, bound.sources.count(), port, self.threads)
+                }
             };
-        };
-        let (first, count, port, step) = match bound.own {
-            Some(own) => (index * own, own, *bound.ports.start(), 1),
-            None => {
-                let port = *bound.ports.start() + (index % bound.port_count()) as u16;
-                (0, bound.sources.count(), port, self.threads)
-            }
-        };
-        let ports = (u32::from(*bound.ports.end()) - u32::from(port)) / step + 1;
-        SourceAllocator {
-            part: Some(Part {
+            Part {
                 sources: bound.sources.clone(),
                 first,
                 count,
                 port: port.into(),
                 step,
-                ports,
-            }),
-            used: 0,
-        }
+                ports: (u32::from(*bound.ports.end()) - u32::from(port)) / step + 1,
+            }
+        });
+        SourceAllocator { part, used: 0 }
     }
 }
 
@@ -170,16 +148,10 @@ impl Bound {
 }
 
 /// Divides `sources`, with separate addresses for each thread if there are enough.
-fn bound(
-    sources: Sources,
-    server: SocketAddr,
-    connections: u32,
-    threads: u32,
-) -> Outcome<Assignment> {
-    let ports = if server.ip().is_loopback() {
-        LOOPBACK_PORTS
-    } else {
-        PORTS
+fn bound(sources: Sources, server: SocketAddr, connections: u32, threads: u32) -> Outcome<Bound> {
+    let ports = match server.ip().is_loopback() {
+        true => LOOPBACK_PORTS,
+        false => PORTS,
     };
     let share = connections.div_ceil(threads);
     let own = share.div_ceil(CLIENTS_PER_SOURCE).max(1);
@@ -203,7 +175,7 @@ fn bound(
             )));
         }
     }
-    Ok(Assignment::Bound(bound))
+    Ok(bound)
 }
 
 /// Returns the addresses of the interface that has the route to `server`.

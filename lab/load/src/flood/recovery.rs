@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use super::order::{NumberOrder, Sequence};
 use crate::published::EventSet;
+use clap::Args;
+use cli::units::duration;
 use client::decode::count::ResetReason;
 use client::decode::event_id::EventId;
 use client::random::Random;
@@ -31,16 +33,26 @@ pub const SILENCE: Duration = Duration::from_secs(50);
 const ATTEMPTS_MAX: u8 = 16;
 
 /// Options of reconnecting clients.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Args)]
 pub struct RecoveryOptions {
-    /// Mean time after which a client cuts its connection. `None`: only the server ends
-    /// connections.
+    /// Break each connection at a random time, this long after it was opened on average
+    #[arg(long, value_name = "TIME", requires = "resume", value_parser = duration)]
     pub cut_every: Option<Duration>,
-    /// Upper bound of the random wait before a reconnect. It doubles after each failed attempt.
+    /// Come back at a random time up to this; double it after each attempt that fails, up to 30 s
+    #[arg(
+        long, value_name = "TIME", default_value = "1s", requires = "resume",
+        value_parser = duration
+    )]
     pub back_within: Duration,
-    /// Time without any byte after which a client closes its stream, as the server may be gone.
-    pub silence: Duration,
-    /// Seed of the random cuts and waits.
+    /// Leave a stream that has said nothing for this long, and come back: two heartbeats of Encke
+    /// and a margin
+    #[arg(
+        long, value_name = "TIME", default_value = "50s", requires = "resume",
+        value_parser = duration
+    )]
+    pub silent_after: Duration,
+    /// Seed of these times
+    #[arg(long, value_name = "S", default_value_t = 1, requires = "resume")]
     pub seed: u64,
 }
 
@@ -323,7 +335,7 @@ mod tests {
         let options = RecoveryOptions {
             cut_every: None,
             back_within: Duration::from_secs(1),
-            silence: SILENCE,
+            silent_after: SILENCE,
             seed: 1,
         };
         let (mut record, mut random) = (Record::default(), Random::seeded(1));

@@ -1,7 +1,5 @@
 //! Report of a flood, as JSON or as a table.
 
-use std::fmt::Write as _;
-
 use serde::Serialize;
 
 use super::expect::Verdict;
@@ -65,12 +63,10 @@ impl Report {
         }
         rows.push("time", format!("{:.3} s", self.seconds));
         rows.push("events", counts.events);
+        let (mean, best) = (self.events_per_second, self.best_events_per_second);
         rows.push(
             "events a second",
-            format!(
-                "{:.0}, in the best second {:.0}",
-                self.events_per_second, self.best_events_per_second
-            ),
+            format!("{mean:.0}, in the best second {best:.0}"),
         );
         rows.push("heartbeats", counts.heartbeats);
         rows.push("chunks", counts.chunks);
@@ -82,11 +78,9 @@ impl Report {
             rows.push("latency, mean", self.spread());
         }
         self.recovery(&mut rows);
-        rows.push(
-            "{active,closed,chunks}",
-            format!("{{{},{},{}}}", totals.active, totals.closed, counts.chunks),
-        );
-        rows.text
+        let triple = format!("{{{},{},{}}}", totals.active, totals.closed, counts.chunks);
+        rows.push("{active,closed,chunks}", triple);
+        rows.0
     }
 
     /// Adds the rows about reconnecting clients, if there are any.
@@ -139,9 +133,7 @@ impl Report {
 
     fn closes(&self) -> String {
         let closes = &self.totals.counts.closes;
-        let mut text = closes.sum().to_string();
-        let mut between = ": ";
-        for (count, reason) in [
+        let causes = [
             (closes.complete, "ended by the server"),
             (closes.cut, "cut in the middle"),
             (closes.reset, "reset by the server"),
@@ -149,17 +141,14 @@ impl Report {
             (closes.malformed, "malformed"),
             (closes.other, "failed otherwise"),
             (closes.own, "left on purpose"),
-        ] {
-            if count > 0 {
-                write!(text, "{between}{count} {reason}").expect("a string takes any text");
-                between = ", ";
-            }
-        }
-        for (code, count) in &self.totals.close_codes {
-            write!(text, "{between}{count} with code {code}").expect("a string takes any text");
-            between = ", ";
-        }
-        text
+        ];
+        let causes = causes.iter().filter(|(count, _)| *count > 0);
+        let causes = causes.map(|(count, reason)| format!("{count} {reason}"));
+        let codes = self.totals.close_codes.iter();
+        let codes = codes.map(|(code, count)| format!("{count} with code {code}"));
+        let parts: Vec<String> = causes.chain(codes).collect();
+        let between = if parts.is_empty() { "" } else { ": " };
+        format!("{}{between}{}", closes.sum(), parts.join(", "))
     }
 
     /// Formats mean and standard deviation of all latencies, and of the fastest 95 % and 99 %.
@@ -196,11 +185,9 @@ impl Report {
         );
         let ahead = self.totals.counts.ahead;
         if ahead > 0 {
-            write!(
-                text,
+            text += &format!(
                 "; {ahead} events came before they were due: the publisher's clock is ahead"
-            )
-            .expect("a string takes any text");
+            );
         }
         text
     }
@@ -219,22 +206,20 @@ fn checked(sequence: &Sequence) -> String {
         sequence.reordered
     );
     if sequence.stale > 0 {
-        write!(text, ", {} again or far too late", sequence.stale)
-            .expect("a string takes any text");
+        text += &format!(", {} again or far too late", sequence.stale);
     }
     if sequence.restarts > 0 {
-        write!(text, "; {} restarts", sequence.restarts).expect("a string takes any text");
+        text += &format!("; {} restarts", sequence.restarts);
     }
     text
 }
 
-#[derive(Debug, Default)]
-struct Rows {
-    text: String,
-}
+/// Rows of a table, as text.
+#[derive(Default)]
+struct Rows(String);
 
 impl Rows {
     fn push(&mut self, name: &str, value: impl std::fmt::Display) {
-        writeln!(self.text, "  {name:<22}  {value}").expect("a string takes any text");
+        self.0 += &format!("  {name:<22}  {value}\n");
     }
 }

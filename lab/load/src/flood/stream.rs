@@ -8,7 +8,7 @@ use super::tally::{Counts, Times};
 use client::decode::count::{Counter, Noticed};
 use client::decode::framing::{Framing, Piece};
 use client::decode::head::Head;
-use client::decode::websocket::{self, Kind};
+use client::decode::websocket;
 use client::decode::{Malformed, Transport};
 use machine::clock::realtime_nanos;
 
@@ -17,10 +17,6 @@ use machine::clock::realtime_nanos;
 const STREAM_BYTES_MAX: usize = 192;
 
 const _: () = assert!(size_of::<Stream>() <= STREAM_BYTES_MAX);
-
-/// Mask of WebSocket frames. Random masks protect proxies from hostile scripts; here a fixed one is
-/// enough.
-const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
 /// Bytes of an error body that are awaited, to report its first line.
 const REFUSAL_MAX: usize = 1024;
@@ -247,14 +243,11 @@ impl Body {
                     }
                     websocket::Piece::Ping => {
                         notice(Noticed::Heartbeat);
-                        let payload = reader.take_control();
-                        websocket::push_frame(Kind::Pong, &payload, MASK, &mut answer);
+                        reader.answer_ping(&mut answer);
                     }
                     websocket::Piece::Pong => notice(Noticed::Heartbeat),
                     websocket::Piece::Close(code) => {
-                        let payload = reader.take_control();
-                        let echo = payload.get(..2).unwrap_or(&[]);
-                        websocket::push_frame(Kind::Close, echo, MASK, &mut answer);
+                        reader.answer_close(&mut answer);
                         break Progress::Closed(code);
                     }
                 }

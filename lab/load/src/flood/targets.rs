@@ -28,12 +28,13 @@ pub struct Targets {
     are_nodes: bool,
 }
 
+/// Server that clients connect to.
 #[derive(Debug, Clone)]
-struct Server {
-    address: SocketAddr,
-    url: Url,
+pub(super) struct Server {
+    pub(super) address: SocketAddr,
+    pub(super) url: Url,
     /// TLS settings, set by [`Targets::secure`] if the URL is secure.
-    tls: Option<TlsClient>,
+    pub(super) tls: Option<TlsClient>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -131,12 +132,11 @@ impl Targets {
         authorities: &Authorities,
         resumption: Resumption,
     ) -> Outcome<()> {
-        for server in self
-            .servers
-            .iter_mut()
-            .filter(|server| server.url.is_secure())
-        {
-            server.tls = Some(TlsClient::new(authorities, server.url.host(), resumption)?);
+        for server in &mut self.servers {
+            if server.url.is_secure() {
+                let host = server.url.host();
+                server.tls = Some(TlsClient::new(authorities, host, resumption)?);
+            }
         }
         Ok(())
     }
@@ -151,25 +151,10 @@ impl Targets {
         self.servers[0].address
     }
 
-    /// Returns the address of the server of client `ordinal` after `moves` moves.
-    pub(super) fn server_of(&self, ordinal: u32, moves: u8) -> SocketAddr {
-        self.server_entry(ordinal, moves).address
-    }
-
-    /// Returns the TLS settings of that server, if its URL is secure.
-    pub(super) fn tls_of(&self, ordinal: u32, moves: u8) -> Option<&TlsClient> {
-        self.server_entry(ordinal, moves).tls.as_ref()
-    }
-
-    /// Returns the host and port of that server as in its URL.
-    pub(super) fn authority_of(&self, ordinal: u32, moves: u8) -> &str {
-        self.server_entry(ordinal, moves).url.authority()
-    }
-
-    /// Returns the server of a client: its own or, if the servers are nodes, another one after each
-    /// move. The clients of one node spread evenly over the others, and each returns to its own
-    /// node only after all others.
-    fn server_entry(&self, ordinal: u32, moves: u8) -> &Server {
+    /// Returns the server of client `ordinal` after `moves` moves: its own or, if the servers are
+    /// nodes, another one after each move. The clients of one node spread evenly over the others,
+    /// and each returns to its own node only after all others.
+    pub(super) fn server_of(&self, (ordinal, moves): (u32, u8)) -> &Server {
         let (entry, _) = self.entry(ordinal);
         let (own, count) = (entry.server as usize, self.servers.len());
         let round = usize::from(moves) % count;
@@ -192,11 +177,12 @@ impl Targets {
     /// Writes the request of client `ordinal` after `moves` moves; `number` is the client's number.
     pub(super) fn write_request(
         &self,
-        (ordinal, moves): (u32, u8),
+        position: (u32, u8),
         number: u32,
         options: &RequestOptions,
         out: &mut Vec<u8>,
     ) {
+        let (ordinal, _) = position;
         let (_, path) = self.entry(ordinal);
         out.clear();
         out.extend_from_slice(b"GET ");
@@ -206,18 +192,18 @@ impl Targets {
             }
             out.extend_from_slice(part.as_bytes());
         }
-        let authority = self.authority_of(ordinal, moves);
+        let authority = self.server_of(position).url.authority();
         write!(out, " HTTP/1.1\r\nHost: {authority}\r\n").expect("a Vec takes every byte");
         match options.transport {
             Transport::Sse => out.extend_from_slice(b"Accept: text/event-stream\r\n"),
             Transport::Ndjson => out.extend_from_slice(b"Accept: application/x-ndjson\r\n"),
-            Transport::WebSocket => write!(
-                out,
-                "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
-                 Sec-WebSocket-Key: {}\r\n",
-                websocket::key(options.seed, ordinal)
-            )
-            .expect("a Vec takes every byte"),
+            Transport::WebSocket => {
+                let key = websocket::key(options.seed, ordinal);
+                out.extend_from_slice(
+                    b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n",
+                );
+                write!(out, "Sec-WebSocket-Key: {key}\r\n").expect("a Vec takes every byte");
+            }
             Transport::Poll | Transport::Chunks | Transport::Raw => {}
         }
         out.extend_from_slice(options.fields.as_bytes());
@@ -293,16 +279,17 @@ mod tests {
             request.split(' ').nth(1).unwrap().to_owned()
         };
         assert_eq!([0, 1, 2, 3, 4].map(path), ["/a", "/b1", "/", "/a", "/b4"]);
-        assert_eq!(targets.server_of(4, 0).port(), 2);
+        assert_eq!(targets.server_of((4, 0)).address.port(), 2);
         // The servers of a list are not nodes of one service.
-        assert_eq!(targets.server_of(4, 1).port(), 2);
+        assert_eq!(targets.server_of((4, 1)).address.port(), 2);
     }
 
     #[test]
     fn clients_of_a_node_spread_evenly_over_the_others_and_return_to_it_last() {
         let urls = [1, 2, 3, 4].map(|port| format!("http://127.0.0.1:{port}/events/{{n}}"));
         let targets = Targets::nodes(urls.iter().map(String::as_str)).unwrap();
-        let ports = |ordinal: u32| [0, 1, 2, 3, 4].map(|n| targets.server_of(ordinal, n).port());
+        let ports =
+            |ordinal: u32| [0, 1, 2, 3, 4].map(|n| targets.server_of((ordinal, n)).address.port());
         assert_eq!(ports(0), [1, 2, 3, 4, 1]);
         assert_eq!(ports(4), [1, 3, 4, 2, 1]);
         assert_eq!(ports(8), [1, 4, 2, 3, 1]);
@@ -312,7 +299,7 @@ mod tests {
         let request = String::from_utf8(out).unwrap();
         assert!(request.starts_with("GET /events/7 HTTP/1.1\r\nHost: 127.0.0.1:2\r\n"));
         let alone = Targets::nodes(["http://127.0.0.1:1/"]).unwrap();
-        assert_eq!(alone.server_of(5, 3).port(), 1);
+        assert_eq!(alone.server_of((5, 3)).address.port(), 1);
     }
 
     #[test]
@@ -329,7 +316,7 @@ mod tests {
         );
         let authorities = Authorities::File(file.into());
         targets.secure(&authorities, Resumption::Never).unwrap();
-        let secure = [0, 1, 2].map(|ordinal| targets.tls_of(ordinal, 0).is_some());
+        let secure = [0, 1, 2].map(|ordinal| targets.server_of((ordinal, 0)).tls.is_some());
         assert_eq!((secure, targets.servers.len()), ([false, true, true], 2));
     }
 

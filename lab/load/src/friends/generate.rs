@@ -9,19 +9,22 @@
 //! `degree` + 1 users are all friends of each other. So a graph has exactly `users * degree -
 //! degree * (degree + 1) / 2` edges, and every user has at least `degree` friends.
 
+use clap::Args;
 use client::random::Random;
 use machine::failure::{Failure, Outcome};
 use serde::Serialize;
 
 /// Options of a graph to generate.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Args, Serialize)]
 pub struct Options {
-    /// Number of users; their ids start at 1.
+    /// Number of users; their ids are 1, 2, 3 and so on
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub users: u32,
-    /// Friends that each new user makes. Friendship is mutual, so the mean degree is about twice
-    /// this.
+    /// Friends that each new user chooses; on average a user has twice as many
+    #[arg(long, value_name = "D", default_value_t = 15)]
     pub degree: u32,
-    /// Seed. The same options give the same graph on every machine.
+    /// Seed of the graph; the same seed gives the same graph on every machine
+    #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
 }
 

@@ -5,15 +5,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::f64::consts::TAU;
 
-use machine::failure::{Context, Outcome};
+use machine::failure::Outcome;
 use machine::humanize::count;
-use plotters::backend::{DrawingBackend, SVGBackend};
-use plotters::coord::Shift;
-use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
-use plotters::element::{Circle, PathElement, Text};
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{IntoFont, RGBColor, ShapeStyle, WHITE};
-use recorder::plot::render::{self, FONT};
+use recorder::plot::canvas::{self, COLOURS, GREY, GRID, HPos, INK, RGBColor, SvgCanvas, SvgDrawn};
 
 /// Most friends drawn, chosen by degree. More could not be told apart.
 const FRIENDS_MAX: usize = 48;
@@ -30,16 +24,9 @@ const LABEL_RADIUS: f64 = 20.0;
 const TEXT_SIZE: f64 = 12.0;
 const TITLE_SIZE: f64 = 20.0;
 
-const INK: RGBColor = RGBColor(31, 35, 40);
-const GREY: RGBColor = RGBColor(101, 109, 118);
-const GRID: RGBColor = RGBColor(225, 228, 232);
-/// Colours that are also distinct for the colour-blind (Okabe and Ito, 2008).
-const FRIEND: RGBColor = RGBColor(0, 114, 178);
-const USER: RGBColor = RGBColor(213, 94, 0);
-const TIE: RGBColor = RGBColor(86, 180, 233);
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
+const FRIEND: RGBColor = COLOURS[0];
+const USER: RGBColor = COLOURS[1];
+const TIE: RGBColor = COLOURS[5];
 
 /// A user, and the friends and friends of friends to draw.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,50 +127,36 @@ impl Neighbourhood {
 ///
 /// When the drawing library fails.
 pub fn svg(neighbourhood: &Neighbourhood) -> Outcome<String> {
-    render::load_font();
-    let mut text = String::new();
-    let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-    draw(neighbourhood, &area).context("drawing the neighbourhood")?;
-    drop(area);
-    Ok(text)
+    canvas::svg(SIZE, |canvas| draw(neighbourhood, canvas))
 }
 
-fn draw<'a>(all: &Neighbourhood, area: &Area<'a>) -> Drawn<'a> {
-    area.fill(&WHITE)?;
-    write(area, &all.title(), (40, 26), (TITLE_SIZE, INK), HPos::Left)?;
-    write(
-        area,
-        &all.caption(),
-        (40, 52),
-        (TEXT_SIZE, GREY),
-        HPos::Left,
-    )?;
+fn draw<'a>(all: &Neighbourhood, canvas: &SvgCanvas<'a>) -> SvgDrawn<'a> {
+    canvas.text(&all.title(), (40, 26), TITLE_SIZE, INK, HPos::Left)?;
+    canvas.text(&all.caption(), (40, 52), TEXT_SIZE, GREY, HPos::Left)?;
     let angles: Vec<f64> = (0..all.friends.len())
         .map(|place| TAU * place as f64 / all.friends.len() as f64)
         .collect();
     let outer = outer_angles(all, &angles);
     let middle = at(0.0, 0.0);
+    let inner = |friend: usize| at(FRIENDS_RADIUS, angles[friend]);
     for ((_, shared), &angle) in all.others.iter().zip(&outer) {
         for &friend in shared {
-            let ends = [at(OTHERS_RADIUS, angle), at(FRIENDS_RADIUS, angles[friend])];
-            line(area, ends, GRID)?;
+            canvas.rule(at(OTHERS_RADIUS, angle), inner(friend), GRID)?;
         }
     }
     for &(one, other) in &all.ties {
-        let ends = [
-            at(FRIENDS_RADIUS, angles[one]),
-            at(FRIENDS_RADIUS, angles[other]),
-        ];
-        line(area, ends, TIE)?;
+        canvas.rule(inner(one), inner(other), TIE)?;
     }
-    for &angle in &angles {
-        line(area, [middle, at(FRIENDS_RADIUS, angle)], GREY)?;
+    for friend in 0..angles.len() {
+        canvas.rule(middle, inner(friend), GREY)?;
     }
     for ((id, _), &angle) in all.others.iter().zip(&outer) {
-        dot(area, at(OTHERS_RADIUS, angle), all.degrees[id], GREY)?;
+        let place = at(OTHERS_RADIUS, angle);
+        canvas.dot(place, radius(all.degrees[id]), GREY)?;
     }
     for (id, &angle) in all.friends.iter().zip(&angles) {
-        dot(area, at(FRIENDS_RADIUS, angle), all.degrees[id], FRIEND)?;
+        let place = at(FRIENDS_RADIUS, angle);
+        canvas.dot(place, radius(all.degrees[id]), FRIEND)?;
         // Labels are outside the ring, left or right of the dot.
         let side = if angle.cos() < 0.0 {
             HPos::Right
@@ -191,10 +164,9 @@ fn draw<'a>(all: &Neighbourhood, area: &Area<'a>) -> Drawn<'a> {
             HPos::Left
         };
         let place = at(FRIENDS_RADIUS + LABEL_RADIUS, angle);
-        write(area, &id.to_string(), place, (TEXT_SIZE, INK), side)?;
+        canvas.text(&id.to_string(), place, TEXT_SIZE, INK, side)?;
     }
-    dot(area, middle, all.degrees[&all.user], USER)?;
-    area.present()
+    canvas.dot(middle, radius(all.degrees[&all.user]), USER)
 }
 
 /// Returns the angles on the outer ring: evenly spread, each near the friends in common.
@@ -230,28 +202,9 @@ fn at(radius: f64, angle: f64) -> (i32, i32) {
     )
 }
 
-/// Draws a dot whose area grows with the number of friends.
-fn dot<'a>(area: &Area<'a>, at: (i32, i32), friends: u32, colour: RGBColor) -> Drawn<'a> {
-    let radius = (f64::from(friends).sqrt() * 0.8).clamp(2.0, 16.0) as i32;
-    area.draw(&Circle::new(at, radius, ShapeStyle::from(colour).filled()))
-}
-
-fn line<'a>(area: &Area<'a>, ends: [(i32, i32); 2], colour: RGBColor) -> Drawn<'a> {
-    area.draw(&PathElement::new(ends, ShapeStyle::from(colour)))
-}
-
-fn write<'a>(
-    area: &Area<'a>,
-    words: &str,
-    at: (i32, i32),
-    (size, colour): (f64, RGBColor),
-    side: HPos,
-) -> Drawn<'a> {
-    let style = (FONT, size)
-        .into_font()
-        .color(&colour)
-        .pos(Pos::new(side, VPos::Center));
-    area.draw(&Text::new(words.to_owned(), at, style))
+/// Returns the radius of a dot whose area grows with the number of friends.
+fn radius(friends: u32) -> i32 {
+    (f64::from(friends).sqrt() * 0.8).clamp(2.0, 16.0) as i32
 }
 
 #[cfg(test)]

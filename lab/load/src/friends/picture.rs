@@ -1,15 +1,9 @@
 //! SVG picture of a degree distribution: the share of users with at least a given number of
 //! friends, on logarithmic scales, where a power law is a straight line.
 
-use machine::failure::{Context, Outcome};
+use machine::failure::Outcome;
 use machine::humanize;
-use plotters::backend::{DrawingBackend, SVGBackend};
-use plotters::coord::Shift;
-use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
-use plotters::element::{Circle, PathElement, Text};
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{IntoFont, RGBColor, ShapeStyle, WHITE};
-use recorder::plot::render::{self, FONT};
+use recorder::plot::canvas::{self, COLOURS, GREY, GRID, HPos, INK, RGBColor, SvgCanvas, SvgDrawn};
 
 use super::Report;
 use super::degrees::Distribution;
@@ -24,18 +18,11 @@ const BOTTOM: f64 = 535.0;
 const TEXT_SIZE: f64 = 15.0;
 const TITLE_SIZE: f64 = 20.0;
 
-const INK: RGBColor = RGBColor(31, 35, 40);
-const GREY: RGBColor = RGBColor(101, 109, 118);
-const GRID: RGBColor = RGBColor(225, 228, 232);
-/// Colours that are also distinct for the colour-blind (Okabe and Ito, 2008).
-const DOTS: RGBColor = RGBColor(0, 114, 178);
-const LAW: RGBColor = RGBColor(213, 94, 0);
+const DOTS: RGBColor = COLOURS[0];
+const LAW: RGBColor = COLOURS[1];
 
 /// Dots closer than this to the last one, in pixels, are left out.
 const APART: i32 = 2;
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
 
 /// Draws the degree distribution of a graph as an SVG document.
 ///
@@ -43,64 +30,43 @@ type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBacke
 ///
 /// When the drawing library fails.
 pub fn svg(report: &Report) -> Outcome<String> {
-    render::load_font();
-    let mut text = String::new();
-    let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-    draw(report, &area).context("drawing the degrees")?;
-    drop(area);
-    Ok(text)
+    canvas::svg(SIZE, |canvas| draw(report, canvas))
 }
 
-fn draw<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
+fn draw<'a>(report: &Report, canvas: &SvgCanvas<'a>) -> SvgDrawn<'a> {
     let degrees = &report.degrees;
     let users = f64::from(report.made);
     let across = Scale::over(degrees.min.max(1).into(), degrees.max.into(), LEFT, RIGHT);
     let up = Scale::over(1.0 / users, 1.0, BOTTOM, TOP);
-    area.fill(&WHITE)?;
-    title(report, area)?;
-    for tick in across.ticks() {
-        let x = across.place(tick);
-        rule(area, [(x, TOP as i32), (x, BOTTOM as i32)], GRID)?;
-        let words = humanize::count(tick.round() as u64);
-        write(area, &words, (x, BOTTOM as i32 + 16), GREY, HPos::Center)?;
-    }
-    for tick in up.ticks().filter(|tick| is_power_of_ten(*tick)) {
-        let y = up.place(tick);
-        rule(area, [(LEFT as i32, y), (RIGHT as i32, y)], GRID)?;
-        write(area, &share(tick), (LEFT as i32 - 8, y), GREY, HPos::Right)?;
-    }
-    let middle = ((LEFT + RIGHT) / 2.0) as i32;
-    write(
-        area,
-        "friends",
-        (middle, BOTTOM as i32 + 42),
-        INK,
-        HPos::Center,
-    )?;
-    let above = (LEFT as i32 - 60, TOP as i32 - 18);
-    write(
-        area,
-        "users with at least this many",
-        above,
-        INK,
-        HPos::Left,
-    )?;
-    dots(degrees, users, (&across, &up), area)?;
-    law(degrees, users, (&across, &up), area)?;
-    area.present()
-}
-
-fn title<'a>(report: &Report, area: &Area<'a>) -> Drawn<'a> {
-    let words = format!(
+    let (left, right, top, bottom) = (LEFT as i32, RIGHT as i32, TOP as i32, BOTTOM as i32);
+    let write = |words: &str, at, colour, side| canvas.text(words, at, TEXT_SIZE, colour, side);
+    let title = format!(
         "{} users, {} friendships",
         humanize::count(report.made.into()),
         humanize::count(report.edges)
     );
-    let style = (FONT, TITLE_SIZE)
-        .into_font()
-        .color(&INK)
-        .pos(Pos::new(HPos::Left, VPos::Center));
-    area.draw(&Text::new(words, (LEFT as i32 - 60, 24), style))
+    canvas.text(&title, (left - 60, 24), TITLE_SIZE, INK, HPos::Left)?;
+    for tick in across.ticks() {
+        let x = across.place(tick);
+        canvas.rule((x, top), (x, bottom), GRID)?;
+        let words = humanize::count(tick.round() as u64);
+        write(&words, (x, bottom + 16), GREY, HPos::Center)?;
+    }
+    for tick in up.ticks().filter(|tick| is_power_of_ten(*tick)) {
+        let y = up.place(tick);
+        canvas.rule((left, y), (right, y), GRID)?;
+        write(&share(tick), (left - 8, y), GREY, HPos::Right)?;
+    }
+    let above = "users with at least this many";
+    write(
+        "friends",
+        ((left + right) / 2, bottom + 42),
+        INK,
+        HPos::Center,
+    )?;
+    write(above, (left - 60, top - 18), INK, HPos::Left)?;
+    dots(degrees, users, (&across, &up), canvas)?;
+    law(degrees, users, (&across, &up), canvas)
 }
 
 /// Draws the measured distribution.
@@ -108,8 +74,8 @@ fn dots<'a>(
     degrees: &Distribution,
     users: f64,
     (across, up): (&Scale, &Scale),
-    area: &Area<'a>,
-) -> Drawn<'a> {
+    canvas: &SvgCanvas<'a>,
+) -> SvgDrawn<'a> {
     let mut last = (i32::MIN / 2, i32::MIN / 2);
     for &(degree, at_least) in &degrees.at_least {
         if degree == 0 {
@@ -120,7 +86,7 @@ fn dots<'a>(
             up.place(at_least as f64 / users),
         );
         if (at.0 - last.0).abs().max((at.1 - last.1).abs()) >= APART {
-            area.draw(&Circle::new(at, 2, ShapeStyle::from(DOTS).filled()))?;
+            canvas.dot(at, 2, DOTS)?;
             last = at;
         }
     }
@@ -132,45 +98,26 @@ fn law<'a>(
     degrees: &Distribution,
     users: f64,
     (across, up): (&Scale, &Scale),
-    area: &Area<'a>,
-) -> Drawn<'a> {
+    canvas: &SvgCanvas<'a>,
+) -> SvgDrawn<'a> {
     let Some(law) = degrees.power_law else {
         return Ok(());
     };
     let (from, tail) = (f64::from(law.from), law.users as f64 / users);
     let at = |degree: f64| {
         let share = tail * ((degree - 0.5) / (from - 0.5)).powf(1.0 - law.exponent);
-        (across.place(degree), up.place(share))
+        (across.place(degree).into(), up.place(share).into())
     };
     // The line ends where it predicts less than one user.
     let last = (from - 0.5) * (tail * users).powf(1.0 / (law.exponent - 1.0)) + 0.5;
     let ends = [at(from), at(last.min(degrees.max.into()))];
-    let style = ShapeStyle::from(LAW).stroke_width(2);
-    area.draw(&PathElement::new(ends, style))?;
+    canvas.stroke(&ends, LAW, 2)?;
     let words = format!(
         "power law fitted from {} friends on: exponent {:.2} ± {:.2}",
         law.from, law.exponent, law.error
     );
     let below = (RIGHT as i32 - 8, TOP as i32 + 16);
-    write(area, &words, below, LAW, HPos::Right)
-}
-
-fn rule<'a>(area: &Area<'a>, ends: [(i32, i32); 2], colour: RGBColor) -> Drawn<'a> {
-    area.draw(&PathElement::new(ends, ShapeStyle::from(colour)))
-}
-
-fn write<'a>(
-    area: &Area<'a>,
-    words: &str,
-    at: (i32, i32),
-    colour: RGBColor,
-    side: HPos,
-) -> Drawn<'a> {
-    let style = (FONT, TEXT_SIZE)
-        .into_font()
-        .color(&colour)
-        .pos(Pos::new(side, VPos::Center));
-    area.draw(&Text::new(words.to_owned(), at, style))
+    canvas.text(&words, below, TEXT_SIZE, LAW, HPos::Right)
 }
 
 /// A logarithmic scale.

@@ -1,22 +1,15 @@
 //! Drawing of a figure on any backend: title, legend, panels, scales.
 //!
-//! Positions are in points. A backend with more pixels to a point draws the same figure larger.
+//! Positions are in points.
 
 mod points;
 
 use plotters::backend::DrawingBackend;
-use plotters::coord::Shift;
-use plotters::drawing::{DrawingArea, DrawingAreaErrorKind};
-use plotters::element::{PathElement, Rectangle, Text};
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{Color, IntoFont, RGBColor, ShapeStyle};
 
+use super::canvas::{COLOURS, Canvas, Drawn, GREY, GRID, HPos, INK};
 use super::scale::{self, Scale};
 use super::{Axis, Figure, Line, Panel, XScale};
 use points::{dashes, thin};
-
-/// Font families, the first preferred.
-pub const FONT: &str = "Roboto, Helvetica, Arial, sans-serif";
 
 /// Width of every figure in points.
 pub(super) const WIDTH: u32 = 1000;
@@ -31,28 +24,12 @@ const FOOT: i32 = 50;
 const TICK: i32 = 5;
 
 const TEXT_SIZE: f64 = 15.0;
+const PANEL_TITLE_SIZE: f64 = TEXT_SIZE * 1.1;
 const TITLE_SIZE: f64 = 21.0;
 
 /// Number of ticks to aim at.
 const TICKS_UP: usize = 4;
 const TICKS_ACROSS: usize = 9;
-
-pub(super) const PAPER: RGBColor = RGBColor(255, 255, 255);
-const INK: RGBColor = RGBColor(31, 35, 40);
-const GREY: RGBColor = RGBColor(101, 109, 118);
-const GRID: RGBColor = RGBColor(225, 228, 232);
-
-/// Colours that are distinct for the colour-blind too (Okabe and Ito, 2008), on white and on black.
-const COLOURS: [RGBColor; 6] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(230, 159, 0),
-    RGBColor(86, 180, 233),
-];
-
-type Drawn<B> = Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
 
 /// Returns the height of a figure in points.
 pub(super) fn height(figure: &Figure) -> u32 {
@@ -72,32 +49,24 @@ fn top(figure: &Figure) -> i32 {
 
 /// State of drawing one figure.
 struct Drawing<'a, B: DrawingBackend> {
-    area: &'a DrawingArea<B, Shift>,
+    canvas: &'a Canvas<B>,
     figure: &'a Figure,
-    /// Pixels of a point.
-    grain: f64,
     labels: Vec<&'a str>,
     /// Range of the horizontal axis, in the figure's units.
     span: (f64, f64),
 }
 
-/// Draws `figure` on `area`, with `grain` pixels to a point.
-pub(super) fn draw<B: DrawingBackend>(
-    figure: &Figure,
-    area: &DrawingArea<B, Shift>,
-    grain: f64,
-) -> Drawn<B> {
-    area.fill(&PAPER)?;
+/// Draws `figure` on `canvas`.
+pub(super) fn draw<B: DrawingBackend>(figure: &Figure, canvas: &Canvas<B>) -> Drawn<B> {
     let drawing = Drawing {
-        area,
+        canvas,
         figure,
-        grain,
         labels: figure.labels(),
         span: figure.span(),
     };
     if !figure.title.is_empty() {
-        let (x, y) = (MARGIN, TITLE_HEIGHT / 2);
-        drawing.text(&figure.title, (x, y), TITLE_SIZE, INK, HPos::Left)?;
+        let at = (MARGIN, TITLE_HEIGHT / 2);
+        canvas.text(&figure.title, at, TITLE_SIZE, INK, HPos::Left)?;
     }
     drawing.legend()?;
     let mut y = top(figure);
@@ -105,8 +74,7 @@ pub(super) fn draw<B: DrawingBackend>(
         drawing.panel(panel, y)?;
         y += PANEL_GAP + PANEL_HEIGHT;
     }
-    drawing.foot(y)?;
-    area.present()
+    drawing.foot(y)
 }
 
 impl<B: DrawingBackend> Drawing<'_, B> {
@@ -115,38 +83,38 @@ impl<B: DrawingBackend> Drawing<'_, B> {
         let (first, last) = (y + PANEL_GAP, y + PANEL_GAP + PANEL_HEIGHT);
         let scale = scale_of(&panel.left);
         let title = titled(&panel.left, &scale);
-        self.text(
-            &title,
-            (MARGIN, first - 18),
-            TEXT_SIZE * 1.1,
-            INK,
-            HPos::Left,
-        )?;
+        let at = (MARGIN, first - 18);
+        self.canvas
+            .text(&title, at, PANEL_TITLE_SIZE, INK, HPos::Left)?;
         let right = panel.right.as_ref().map(|axis| (axis, scale_of(axis)));
         for &tick in &scale.ticks {
             let y = up(tick, &scale, first, last);
-            self.rule((MARGIN, y), (WIDTH as i32 - MARGIN, y), GRID)?;
+            self.canvas
+                .rule((MARGIN, y), (WIDTH as i32 - MARGIN, y), GRID)?;
             let at = (MARGIN - TICK - 3, y);
-            self.text(&scale.label(tick), at, TEXT_SIZE, GREY, HPos::Right)?;
+            self.canvas
+                .text(&scale.label(tick), at, TEXT_SIZE, GREY, HPos::Right)?;
         }
         if let Some((axis, scale)) = &right {
             let edge = WIDTH as i32 - MARGIN;
             let title = format!("{} (dashed)", titled(axis, scale));
-            self.text(
-                &title,
-                (edge, first - 18),
-                TEXT_SIZE * 1.1,
-                GREY,
-                HPos::Right,
-            )?;
+            let at = (edge, first - 18);
+            self.canvas
+                .text(&title, at, PANEL_TITLE_SIZE, GREY, HPos::Right)?;
             for &tick in &scale.ticks {
                 let y = up(tick, scale, first, last);
-                self.rule((edge, y), (edge + TICK, y), GREY)?;
+                self.canvas.rule((edge, y), (edge + TICK, y), GREY)?;
                 let at = (edge + TICK + 3, y);
-                self.text(&scale.label(tick), at, TEXT_SIZE, GREY, HPos::Left)?;
+                self.canvas
+                    .text(&scale.label(tick), at, TEXT_SIZE, GREY, HPos::Left)?;
             }
         }
-        self.vertical_lines(first, last)?;
+        for (x, _) in self.ticks_across() {
+            self.canvas.rule((x, first), (x, last), GRID)?;
+        }
+        let bottom = (MARGIN, last);
+        self.canvas
+            .rule(bottom, (WIDTH as i32 - MARGIN, last), GREY)?;
         if let Some((axis, scale)) = &right {
             for line in &axis.lines {
                 self.line(line, scale, (first, last), true)?;
@@ -158,19 +126,12 @@ impl<B: DrawingBackend> Drawing<'_, B> {
         Ok(())
     }
 
-    /// Draws the vertical grid lines and the line at the bottom.
-    fn vertical_lines(&self, first: i32, last: i32) -> Drawn<B> {
-        for (x, _) in self.ticks_across() {
-            self.rule((x, first), (x, last), GRID)?;
-        }
-        self.rule((MARGIN, last), (WIDTH as i32 - MARGIN, last), GREY)
-    }
-
     /// Draws the labels of the horizontal axis.
     fn foot(&self, y: i32) -> Drawn<B> {
         for (x, label) in self.ticks_across() {
-            self.rule((x, y), (x, y + TICK), GREY)?;
-            self.text(&label, (x, y + TICK + 10), TEXT_SIZE, GREY, HPos::Center)?;
+            self.canvas.rule((x, y), (x, y + TICK), GREY)?;
+            self.canvas
+                .text(&label, (x, y + TICK + 10), TEXT_SIZE, GREY, HPos::Center)?;
         }
         let what = match self.figure.across {
             XScale::Time => {
@@ -179,14 +140,8 @@ impl<B: DrawingBackend> Drawing<'_, B> {
             }
             XScale::Nines => "percent of all that are not slower".to_owned(),
         };
-        let middle = WIDTH as i32 / 2;
-        self.text(
-            &what,
-            (middle, y + FOOT - 14),
-            TEXT_SIZE,
-            GREY,
-            HPos::Center,
-        )
+        let at = (WIDTH as i32 / 2, y + FOOT - 14);
+        self.canvas.text(&what, at, TEXT_SIZE, GREY, HPos::Center)
     }
 
     /// Returns the positions and labels of the ticks on the horizontal axis.
@@ -244,7 +199,7 @@ impl<B: DrawingBackend> Drawing<'_, B> {
                 vec![points]
             };
             for part in parts {
-                self.stroke(&part, colour, 2)?;
+                self.canvas.stroke(&part, colour, 2)?;
             }
         }
         Ok(())
@@ -259,55 +214,16 @@ impl<B: DrawingBackend> Drawing<'_, B> {
             for label in row {
                 let colour = COLOURS[number % COLOURS.len()];
                 let from = (f64::from(x), f64::from(y));
-                self.stroke(&[from, (from.0 + 26.0, from.1)], colour, 4)?;
-                self.text(label, (x + 34, y), TEXT_SIZE, INK, HPos::Left)?;
+                self.canvas
+                    .stroke(&[from, (from.0 + 26.0, from.1)], colour, 4)?;
+                self.canvas
+                    .text(label, (x + 34, y), TEXT_SIZE, INK, HPos::Left)?;
                 x += legend_width(label);
                 number += 1;
             }
             y += LEGEND_ROW;
         }
         Ok(())
-    }
-
-    fn stroke(&self, points: &[(f64, f64)], colour: RGBColor, width: u32) -> Drawn<B> {
-        let pixels: Vec<(i32, i32)> = points
-            .iter()
-            .map(|&(x, y)| ((x * self.grain) as i32, (y * self.grain) as i32))
-            .collect();
-        let width = (f64::from(width) * self.grain) as u32;
-        self.area
-            .draw(&PathElement::new(pixels, colour.stroke_width(width)))
-    }
-
-    /// Draws a thin line that is sharp at any scale.
-    fn rule(&self, from: (i32, i32), to: (i32, i32), colour: RGBColor) -> Drawn<B> {
-        let grain = self.grain as i32;
-        let corner = |(x, y): (i32, i32)| (x * grain, y * grain);
-        let (from, to) = (corner(from), corner(to));
-        if grain == 1 {
-            let style = ShapeStyle::from(&colour).stroke_width(1);
-            return self.area.draw(&PathElement::new(vec![from, to], style));
-        }
-        let opposite = (to.0 + grain - 1, to.1 + grain - 1);
-        self.area
-            .draw(&Rectangle::new([from, opposite], colour.filled()))
-    }
-
-    fn text(
-        &self,
-        text: &str,
-        (x, y): (i32, i32),
-        size: f64,
-        colour: RGBColor,
-        side: HPos,
-    ) -> Drawn<B> {
-        let style = (FONT, size * self.grain)
-            .into_font()
-            .color(&colour)
-            .pos(Pos::new(side, VPos::Center));
-        let at = |points: i32| (f64::from(points) * self.grain) as i32;
-        self.area
-            .draw(&Text::new(text.to_owned(), (at(x), at(y)), style))
     }
 }
 

@@ -1,10 +1,11 @@
 //! Panels of a recording: memory, kernel, connections, CPU, network.
 
 use super::recording::Recording;
-use super::{Axis, Figure, Line, Panel, Unit, XScale};
+use super::{Figure, Line, Panel, Unit, XScale};
 use crate::record::row::{
     CONNECTIONS, CPU_SYSTEM, CPU_USER, ELAPSED, NETWORK_SENT, RESIDENT, SLAB,
 };
+use clap::ValueEnum;
 use machine::failure::{Failure, Outcome};
 
 /// Share of the largest number of connections from which the cost of one is drawn. With fewer
@@ -15,17 +16,18 @@ const CONNECTIONS_SHARE: f64 = 0.1;
 type Points = Vec<Option<(f64, f64)>>;
 
 /// Kind of panel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PanelKind {
-    /// Resident memory of the process, in total and for each connection.
+    /// Resident memory of the process
     Memory,
-    /// Kernel objects, in total and, since the start, for each connection.
+    /// Kernel memory for objects (slabs)
     Kernel,
-    /// Established connections.
+    /// Established connections
     Connections,
-    /// CPU use of the process, in cores.
+    /// CPU time of the process
+    #[value(name = "processor")]
     CpuTime,
-    /// Bytes sent on all interfaces in a second.
+    /// Bytes sent per second
     Network,
 }
 
@@ -33,34 +35,31 @@ impl PanelKind {
     /// Panels drawn by default.
     pub const USUAL: [Self; 4] = [Self::Memory, Self::Kernel, Self::Connections, Self::CpuTime];
 
-    /// Returns the columns that the panel needs.
+    /// Returns the columns that the panel needs, its title, and the unit.
+    fn describe(self) -> (&'static [&'static str], &'static str, Unit) {
+        match self {
+            Self::Memory => (&[RESIDENT], "Resident memory of the process", Unit::Bytes),
+            Self::Kernel => (
+                &[SLAB],
+                "Objects in the kernel, of all processes",
+                Unit::Bytes,
+            ),
+            Self::Connections => (&[CONNECTIONS], "Established connections", Unit::Count),
+            Self::CpuTime => (
+                &[CPU_USER, CPU_SYSTEM],
+                "CPU time of the process",
+                Unit::Cores,
+            ),
+            Self::Network => (
+                &[NETWORK_SENT],
+                "Sent on all interfaces",
+                Unit::BytesPerSecond,
+            ),
+        }
+    }
+
     fn columns(self) -> &'static [&'static str] {
-        match self {
-            Self::Memory => &[RESIDENT],
-            Self::Kernel => &[SLAB],
-            Self::Connections => &[CONNECTIONS],
-            Self::CpuTime => &[CPU_USER, CPU_SYSTEM],
-            Self::Network => &[NETWORK_SENT],
-        }
-    }
-
-    fn title(self) -> &'static str {
-        match self {
-            Self::Memory => "Resident memory of the process",
-            Self::Kernel => "Objects in the kernel, of all processes",
-            Self::Connections => "Established connections",
-            Self::CpuTime => "CPU time of the process",
-            Self::Network => "Sent on all interfaces",
-        }
-    }
-
-    fn unit(self) -> Unit {
-        match self {
-            Self::Memory | Self::Kernel => Unit::Bytes,
-            Self::Connections => Unit::Count,
-            Self::CpuTime => Unit::Cores,
-            Self::Network => Unit::BytesPerSecond,
-        }
+        self.describe().0
     }
 }
 
@@ -120,37 +119,29 @@ fn panel(kind: PanelKind, recordings: &[&Recording]) -> Panel {
         };
         recordings.iter().map(line).collect::<Vec<Line>>()
     };
-    let left = Axis {
-        title: kind.title().to_owned(),
-        unit: kind.unit(),
-        lines: lines(values),
-    };
-    let right = matches!(kind, PanelKind::Memory | PanelKind::Kernel).then(|| Axis {
-        title: String::new(),
-        unit: Unit::BytesEach,
-        lines: lines(each)
-            .into_iter()
-            .filter(|line| !line.pieces.is_empty())
-            .collect(),
-    });
-    Panel {
-        left,
-        right: right.filter(|axis| !axis.lines.is_empty()),
+    let (_, title, unit) = kind.describe();
+    let mut panel = Panel::new(title, unit, lines(values));
+    if matches!(kind, PanelKind::Memory | PanelKind::Kernel) {
+        let mut lines = lines(each);
+        lines.retain(|line| !line.pieces.is_empty());
+        let each = Panel::new("", Unit::BytesEach, lines).left;
+        panel.right = Some(each).filter(|axis| !axis.lines.is_empty());
     }
+    panel
 }
 
 /// Returns the points for the left axis. `None` is a gap; a cell that was not due is left out and
 /// makes no gap.
 fn values(recording: &Recording, kind: PanelKind) -> Points {
+    let columns = kind.columns();
     match kind {
-        PanelKind::Memory => level(recording, RESIDENT),
-        PanelKind::Kernel => level(recording, SLAB),
-        PanelKind::Connections => level(recording, CONNECTIONS)
-            .into_iter()
-            .filter(Option::is_some)
-            .collect(),
-        PanelKind::CpuTime => rate(recording, &[CPU_USER, CPU_SYSTEM]),
-        PanelKind::Network => rate(recording, &[NETWORK_SENT]),
+        PanelKind::Memory | PanelKind::Kernel => level(recording, columns[0]),
+        PanelKind::Connections => {
+            let mut points = level(recording, columns[0]);
+            points.retain(Option::is_some);
+            points
+        }
+        PanelKind::CpuTime | PanelKind::Network => rate(recording, columns),
     }
 }
 
@@ -169,12 +160,8 @@ fn rate(recording: &Recording, columns: &[&str]) -> Points {
             *sum = sum.zip(cell).map(|(sum, cell)| sum + cell);
         }
     }
-    let times: Vec<Option<f64>> = recording.column(ELAPSED).collect();
-    let points: Points = times
-        .into_iter()
-        .zip(sums)
-        .map(|(time, sum)| time.zip(sum))
-        .collect();
+    let times = recording.column(ELAPSED).zip(sums);
+    let points: Points = times.map(|(time, sum)| time.zip(sum)).collect();
     points
         .windows(2)
         .map(|pair| {
@@ -190,13 +177,9 @@ fn each(recording: &Recording, kind: PanelKind) -> Points {
     let Some(most) = recording.most(CONNECTIONS) else {
         return Vec::new();
     };
-    let column = if kind == PanelKind::Kernel {
-        SLAB
-    } else {
-        RESIDENT
-    };
+    let column = kind.columns()[0];
     let first = match kind {
-        PanelKind::Kernel => recording.column(SLAB).flatten().next().unwrap_or(0.0),
+        PanelKind::Kernel => recording.column(column).flatten().next().unwrap_or(0.0),
         _ => 0.0,
     };
     let enough = (most * CONNECTIONS_SHARE).max(1.0);

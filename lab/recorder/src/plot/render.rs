@@ -4,12 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::sync::Once;
 
-use plotters::backend::{BitMapBackend, SVGBackend};
-use plotters::drawing::IntoDrawingArea;
+use plotters::backend::BitMapBackend;
 use plotters::style::{FontStyle, register_font};
 
 use super::Figure;
-pub use super::figure::FONT;
+use super::canvas::{self, Canvas, FONT};
 use super::figure::{WIDTH, draw, height};
 use machine::failure::{Context, Failure, Outcome};
 
@@ -49,12 +48,7 @@ pub fn write(figure: &Figure, path: &Path) -> Outcome<()> {
 ///
 /// When the drawing library fails.
 pub fn svg(figure: &Figure) -> Outcome<String> {
-    load_font();
-    let mut text = String::new();
-    let area = SVGBackend::with_string(&mut text, (WIDTH, height(figure))).into_drawing_area();
-    draw(figure, &area, 1.0).context("drawing an SVG")?;
-    drop(area);
-    Ok(text)
+    canvas::svg((WIDTH, height(figure)), |canvas| draw(figure, canvas))
 }
 
 /// Renders a figure as a PNG file.
@@ -63,13 +57,12 @@ pub fn svg(figure: &Figure) -> Outcome<String> {
 ///
 /// When the drawing library or the encoder fails.
 pub fn png(figure: &Figure) -> Outcome<Vec<u8>> {
-    load_font();
     let (width, height) = (WIDTH * PNG_SCALE, height(figure) * PNG_SCALE);
     let size = (width * SUPERSAMPLING, height * SUPERSAMPLING);
     let mut large = vec![0; size.0 as usize * size.1 as usize * 3];
-    let area = BitMapBackend::with_buffer(&mut large, size).into_drawing_area();
-    draw(figure, &area, f64::from(PNG_SCALE * SUPERSAMPLING)).context("drawing a PNG")?;
-    drop(area);
+    let backend = BitMapBackend::with_buffer(&mut large, size);
+    let grain = f64::from(PNG_SCALE * SUPERSAMPLING);
+    Canvas::on(backend, grain, |canvas| draw(figure, canvas)).context("drawing a PNG")?;
     let pixels = downsample(&large, width as usize);
     let mut file = Vec::new();
     let mut encoder = png::Encoder::new(&mut file, width, height);
@@ -102,7 +95,7 @@ fn downsample(large: &[u8], width: usize) -> Vec<u8> {
 
 /// Loads the built-in font, which measures text and draws it in a PNG. Must be called before
 /// drawing.
-pub fn load_font() {
+pub(super) fn load_font() {
     static LOADED: Once = Once::new();
     LOADED.call_once(|| {
         let loaded = register_font(FONT, FontStyle::Normal, ROBOTO);

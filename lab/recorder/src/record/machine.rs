@@ -26,7 +26,7 @@ pub(super) fn read() -> MachineMetrics {
 }
 
 /// Finds the line that starts with `name`, and parses the number after it.
-fn number_after(text: &str, name: &str) -> Option<u64> {
+pub(super) fn number_after(text: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
     rest.split_whitespace().next()?.parse().ok()
 }

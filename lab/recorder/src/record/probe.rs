@@ -6,7 +6,6 @@ use std::time::{Duration, Instant, SystemTime};
 use ::machine::clock::thread_cpu_nanos;
 use ::machine::failure::{Context, Outcome};
 
-use super::Source;
 use super::connections::Connections;
 use super::machine;
 use super::process::{Change, ProcessSelector, Watch};
@@ -63,10 +62,9 @@ impl Probe {
     pub fn changes(&mut self) -> impl Iterator<Item = Change> {
         self.changes.drain(..)
     }
-}
 
-impl Source for Probe {
-    fn read(&mut self) -> Row {
+    /// Reads one row.
+    pub fn read(&mut self) -> Row {
         let elapsed = self.started.elapsed();
         let mut row = Row::at(SystemTime::now(), elapsed);
         if let Some(watch) = &mut self.watch {
@@ -75,8 +73,8 @@ impl Source for Probe {
             self.changes.extend(changes);
         }
         if let Some(metrics) = &mut row.process {
-            self.walking
-                .spend(elapsed, || Watch::add_memory_details(metrics));
+            let walk = || Watch::add_memory_details(metrics);
+            self.walking.spend(elapsed, walk);
         }
         let count = || self.connections.established(self.port).ok();
         row.connections = self.counting.spend(elapsed, count).flatten();

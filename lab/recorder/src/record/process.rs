@@ -5,6 +5,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
+use super::machine::number_after;
 use super::row::ProcessMetrics;
 use crate::measure::Memory;
 use machine::failure::{Failure, Outcome};
@@ -75,9 +76,9 @@ pub struct Watch {
 
 /// Fields of `/proc/PID/stat`.
 #[derive(Debug, PartialEq, Eq)]
-struct Stat {
-    user_ticks: u64,
-    system_ticks: u64,
+pub(crate) struct Stat {
+    pub(crate) user_ticks: u64,
+    pub(crate) system_ticks: u64,
     threads: u64,
     started: u64,
     /// Ended, but not yet reaped by its parent.
@@ -188,7 +189,8 @@ fn is_called(name: &str, comm: &str, command_line: &str) -> bool {
             .is_some_and(|rest| rest.starts_with(' '))
 }
 
-fn stat_of(pid: u32) -> Option<Stat> {
+/// Reads the state of a process that runs.
+pub(crate) fn stat_of(pid: u32) -> Option<Stat> {
     let stat = parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
     (!stat.dead).then_some(stat)
 }
@@ -213,21 +215,16 @@ fn metrics_of(identity: Identity) -> Option<ProcessMetrics> {
     let ticks = rustix::param::clock_ticks_per_second() as f64;
     Some(ProcessMetrics {
         pid,
-        resident: resident(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)?,
+        resident: number_after(
+            &fs::read_to_string(format!("/proc/{pid}/status")).ok()?,
+            "VmRSS:",
+        )? * 1024,
         proportional: None,
         private: None,
         user_seconds: stat.user_ticks as f64 / ticks,
         system_seconds: stat.system_ticks as f64 / ticks,
         threads: stat.threads,
     })
-}
-
-fn resident(status: &str) -> Option<u64> {
-    let rest = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kilobytes: u64 = rest.split_whitespace().next()?.parse().ok()?;
-    Some(kilobytes * 1024)
 }
 
 #[cfg(test)]

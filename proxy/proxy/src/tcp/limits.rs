@@ -14,7 +14,7 @@ pub(crate) const LAST_ACCEPTS_MAX: usize = LISTEN_BACKLOG as usize;
 
 /// Bytes received at a time, into a block that the whole worker shares. A small message fits, and
 /// what is left of the block costs nothing.
-pub(crate) const BLOCK_BYTES: usize = if cfg!(test) { 64 } else { 32 * 1024 };
+pub(crate) const BLOCK_BYTES: usize = 32 * 1024;
 
 /// Full blocks in a row after which a direction carries bulk and a pipe is worth its system calls.
 pub(crate) const BULK_BLOCKS: u8 = 2;

@@ -5,22 +5,23 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, SyncSender};
-use std::thread::JoinHandle;
+use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use reactor::{Mailbox, RateLimitedWarnings, Reservation, SharedPoller, Snapshot, System, Tick};
+use reactor::{RateLimitedWarnings, Reservation, SharedPoller, Snapshot, System, Tick};
 
 use crate::tcp::access_log::{AccessLog, AccessLogLines};
 use crate::tcp::backend::BackendReport;
 use crate::tcp::frontend::{Frontend, Frontends};
 use crate::tcp::latency::{LatencyRecorder, LatencyReport};
-use crate::tcp::limits::WARNING_INTERVAL;
-use crate::tcp::metrics::{Metric, WorkerCounters};
+use crate::tcp::limits::{BLOCK_BYTES, WARNING_INTERVAL};
+use crate::tcp::metrics::Metric;
 use crate::tcp::settings::{ListenerSettings, Settings};
 use crate::tcp::worker::{Shared, Worker, WorkerCommand};
+use crate::workers::Threads;
+
+type Workers = crate::workers::Workers<WorkerCommand, Metric, { Metric::ALL.len() }>;
 
 /// Destinations of the access log and the latency reports.
 #[derive(Debug, Clone, Default)]
@@ -33,12 +34,8 @@ pub struct Outputs {
 
 /// Running proxy.
 pub struct Proxy {
-    mailboxes: Vec<Arc<Mailbox<WorkerCommand>>>,
-    counters: Vec<Arc<WorkerCounters>>,
-    warnings: RateLimitedWarnings,
-    workers: Mutex<Vec<JoinHandle<io::Result<()>>>>,
+    workers: Workers,
     listeners: Mutex<Listeners>,
-    is_ending: AtomicBool,
     /// When the proxy started. The workers' clocks start a moment later.
     started: Instant,
 }
@@ -49,15 +46,6 @@ struct Listeners {
     frontends: Vec<Arc<Frontend>>,
     /// Ports that the workers' listeners share, by configured address.
     reservations: HashMap<SocketAddr, Reservation>,
-}
-
-/// Parameters of one worker at its start.
-struct WorkerStart {
-    number: u16,
-    /// Poller that all workers share, if there is one.
-    poller: Option<Arc<SharedPoller>>,
-    /// Channel on which it reports that it listens, or why it cannot.
-    ready: SyncSender<(u16, io::Result<()>)>,
 }
 
 /// Reason why a proxy did not start or did not accept a new configuration.
@@ -82,99 +70,52 @@ impl Proxy {
     pub fn start(settings: &Settings, outputs: &Outputs) -> Result<Self, StartError> {
         let listeners = Listeners::default().next(&settings.listeners)?;
         let frontends: Frontends = listeners.frontends.clone().into();
-        let mut proxy = Self {
-            mailboxes: Vec::new(),
-            counters: Vec::new(),
-            warnings: RateLimitedWarnings::new(WARNING_INTERVAL),
-            workers: Mutex::new(Vec::new()),
-            listeners: Mutex::new(listeners),
-            is_ending: AtomicBool::new(false),
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "reports are made outside the workers, which alone have a driver"
-            )]
-            started: Instant::now(),
-        };
         let poller = settings
             .shared_poller
             .then(|| SharedPoller::new(settings.workers.into()).map(Arc::new))
             .transpose()
             .map_err(|error| StartError::Worker(0, error))?;
-        let (ready, readiness) = mpsc::sync_channel(settings.workers.into());
-        for number in 0..settings.workers {
-            let start = WorkerStart {
-                number,
-                poller: poller.clone(),
-                ready: ready.clone(),
+        let warnings = RateLimitedWarnings::new(WARNING_INTERVAL);
+        let prepare = |number: u16, mailbox, counters| {
+            let (frontends, poller) = (Arc::clone(&frontends), poller.clone());
+            let shared = Shared {
+                mailbox,
+                counters,
+                access_log: AccessLogLines::new(outputs.access.clone()),
+                latency: LatencyRecorder::new(outputs.latency.clone()),
+                warnings: warnings.clone(),
+                block_bytes: BLOCK_BYTES,
             };
-            let spawned = proxy.spawn(start, settings, &frontends, outputs);
-            if let Err(error) = spawned {
-                return Err(proxy.abandon(StartError::Worker(number, error)));
+            // With a private table the worker must open its sockets itself, on its own thread.
+            move || {
+                let mailbox = shared.mailbox.as_ref();
+                let driver = match poller {
+                    None => System::new(mailbox)?,
+                    Some(poller) => System::sharing(poller, number.into(), mailbox)?,
+                };
+                let mut worker = Worker::new(number, shared, driver);
+                worker.listen(&frontends)?;
+                worker.follow(&frontends);
+                Ok(worker)
             }
-        }
-        drop(ready);
-        for (number, result) in readiness {
-            if let Err(error) = result {
-                return Err(proxy.abandon(StartError::Worker(number, error)));
-            }
-        }
-        Ok(proxy)
-    }
-
-    fn spawn(
-        &mut self,
-        start: WorkerStart,
-        settings: &Settings,
-        frontends: &Frontends,
-        outputs: &Outputs,
-    ) -> io::Result<()> {
-        let WorkerStart {
-            number,
-            poller,
-            ready,
-        } = start;
-        let mailbox = Arc::new(Mailbox::new(usize::MAX)?);
-        let counters = Arc::new(WorkerCounters::default());
-        self.mailboxes.push(Arc::clone(&mailbox));
-        self.counters.push(Arc::clone(&counters));
-        let frontends = Arc::clone(frontends);
-        let shared = Shared {
-            mailbox,
-            counters,
-            access_log: AccessLogLines::new(outputs.access.clone()),
-            latency: LatencyRecorder::new(outputs.latency.clone()),
-            warnings: self.warnings.clone(),
         };
-        // With a private table the worker must open its sockets itself, on its own thread.
-        let run = move |table: io::Result<()>| {
-            let worker = table
-                .and_then(|()| match poller {
-                    None => System::new(shared.mailbox.as_ref()),
-                    Some(poller) => System::sharing(poller, number.into(), shared.mailbox.as_ref()),
-                })
-                .and_then(|driver| {
-                    let mut worker = Worker::new(number, shared, driver);
-                    worker.listen(&frontends)?;
-                    worker.follow(&frontends);
-                    Ok(worker)
-                });
-            let (result, worker) = match worker {
-                Ok(worker) => (Ok(()), Some(worker)),
-                Err(error) => (Err(error), None),
-            };
-            let _ = ready.send((number, result));
-            drop(ready);
-            worker.map_or(Ok(()), Worker::run)
+        let threads = Threads {
+            name: "proxy",
+            count: settings.workers,
+            private_fds: settings.private_fds,
         };
-        let thread = reactor::spawn(format!("proxy-{number}"), settings.private_fds, run)?;
-        self.workers.lock().push(thread);
-        Ok(())
-    }
-
-    fn abandon(self, error: StartError) -> StartError {
-        self.end(Duration::ZERO);
-        let _ = self.join();
-        error
+        let end = |workers: &Workers| workers.end(|| WorkerCommand::Drain(Duration::ZERO));
+        let workers = Workers::start(threads, prepare, Worker::run, end)
+            .map_err(|(number, error)| StartError::Worker(number, error))?;
+        Ok(Self {
+            workers,
+            listeners: Mutex::new(listeners),
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "reports are made outside the workers, which alone have a driver"
+            )]
+            started: Instant::now(),
+        })
     }
 
     /// Returns the addresses of the listeners, in the order of the settings.
@@ -194,9 +135,8 @@ impl Proxy {
         let mut listeners = self.listeners.lock();
         let next = listeners.next(settings)?;
         let frontends: Frontends = next.frontends.clone().into();
-        for mailbox in &self.mailboxes {
-            mailbox.insert(WorkerCommand::Reload(Arc::clone(&frontends)));
-        }
+        self.workers
+            .send(|| WorkerCommand::Reload(Arc::clone(&frontends)));
         // Removed ports are free when the workers have closed their listeners.
         *listeners = next;
         Ok(())
@@ -204,22 +144,19 @@ impl Proxy {
 
     /// Stops accepting connections, and ends with the last one, at the latest after `timeout`.
     pub fn end(&self, timeout: Duration) {
-        self.is_ending.store(true, Ordering::Relaxed);
-        for mailbox in &self.mailboxes {
-            mailbox.insert(WorkerCommand::Drain(timeout));
-        }
+        self.workers.end(|| WorkerCommand::Drain(timeout));
     }
 
     /// Returns whether the proxy is shutting down.
     pub fn is_ending(&self) -> bool {
-        self.is_ending.load(Ordering::Relaxed)
+        self.workers.is_ending()
     }
 
     /// Returns the metrics of all workers.
     pub fn snapshot(&self) -> Snapshot {
-        let mut snapshot = Snapshot::of(self.counters.iter().map(AsRef::as_ref));
-        for (values, mailbox) in snapshot.workers.iter_mut().zip(&self.mailboxes) {
-            values[Metric::MailboxMessages as usize] = mailbox.waiting() as u64;
+        let mailbox_messages = Metric::MailboxMessages as usize;
+        let mut snapshot = self.workers.snapshot(mailbox_messages);
+        for values in &mut snapshot.workers {
             values[Metric::BytesWritten as usize] =
                 values[Metric::BytesUp as usize] + values[Metric::BytesDown as usize];
         }
@@ -247,14 +184,7 @@ impl Proxy {
     ///
     /// When a worker's poller failed.
     pub fn join(&self) -> io::Result<()> {
-        let workers = std::mem::take(&mut *self.workers.lock());
-        workers
-            .into_iter()
-            .map(|worker| {
-                let panicked = |_| Err(io::Error::other("a worker panicked"));
-                worker.join().unwrap_or_else(panicked)
-            })
-            .fold(Ok(()), io::Result::and)
+        self.workers.join()
     }
 }
 

@@ -9,7 +9,7 @@ use reactor::{Received, RelayDriver, Sent, SlotKey, Tenths, Tick};
 use crate::tcp::close_reason::CloseReason;
 use crate::tcp::effect::Effect;
 use crate::tcp::latency::LatencyRecorder;
-use crate::tcp::limits::{BLOCK_BYTES, BULK_BLOCKS, MOVES_PER_TURN};
+use crate::tcp::limits::{BULK_BLOCKS, MOVES_PER_TURN};
 use crate::tcp::metrics::{Metric, WorkerCounters};
 use crate::tcp::pair::{Direction, Flow, FlowState, Pending};
 use crate::tcp::pair_table::{Entry, PairOf};
@@ -41,16 +41,14 @@ enum Moved {
     SourceBroke,
 }
 
-impl<P> Default for TransferBuffers<P> {
-    fn default() -> Self {
+impl<P> TransferBuffers<P> {
+    pub(crate) fn new(block_bytes: usize) -> Self {
         Self {
-            block: vec![0; BLOCK_BYTES].into_boxed_slice(),
+            block: vec![0; block_bytes].into_boxed_slice(),
             pipes: PipePool::default(),
         }
     }
-}
 
-impl<P> TransferBuffers<P> {
     /// Moves what can be moved in one direction, as far as the budget of one turn allows.
     pub(crate) fn transfer<D: RelayDriver<Pipe = P>>(
         &mut self,
@@ -297,7 +295,8 @@ mod tests {
         let pair = table.get(key).expect("just added");
         (pair.server, pair.phase) = (Some(server_socket), Phase::Open);
 
-        let mut buffers = TransferBuffers::default();
+        const BLOCK_BYTES: usize = 64;
+        let mut buffers = TransferBuffers::new(BLOCK_BYTES);
         let mut latency = LatencyRecorder::default();
         let mut transfer = || {
             let entry = table.entry(key).expect("it is open");

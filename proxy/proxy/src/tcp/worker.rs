@@ -55,6 +55,8 @@ pub(crate) struct Shared {
     pub(crate) access_log: AccessLogLines,
     pub(crate) latency: LatencyRecorder,
     pub(crate) warnings: RateLimitedWarnings,
+    /// Bytes received at a time.
+    pub(crate) block_bytes: usize,
 }
 
 /// Worker thread of the proxy. Owns its pairs from accept to close.
@@ -85,13 +87,14 @@ impl<D: RelayDriver> Worker<D> {
             access_log,
             latency,
             warnings,
+            block_bytes,
         } = shared;
         Self {
             number,
             mailbox,
             table: PairTable::new(driver, counters),
             acceptor: Acceptor::new(warnings.clone(), DESCRIPTORS_REMEDY),
-            buffers: TransferBuffers::default(),
+            buffers: TransferBuffers::new(block_bytes),
             unread: Vec::new(),
             due: Vec::new(),
             idle_scan: IdleScan::default(),

@@ -1,9 +1,7 @@
 //! Parts of which sections of the page consist: text, charts, and rates for them.
 
-use std::fmt::{self, Write as _};
-
 use machine::failure::Outcome;
-use recorder::plot::{Axis, Figure, Line, Panel, Unit, render};
+use recorder::plot::{Figure, Line, Panel, Unit, render};
 
 /// Returns the rate at which a count grows, over time.
 pub(super) fn rates(counts: &[(f64, u64)]) -> Vec<(f64, f64)> {
@@ -15,25 +13,15 @@ pub(super) fn rates(counts: &[(f64, u64)]) -> Vec<(f64, f64)> {
     rates.collect()
 }
 
-pub(super) fn panel(title: &str, unit: Unit, points: Vec<(f64, f64)>) -> Panel {
-    Panel {
-        left: Axis {
-            title: title.to_owned(),
-            unit,
-            lines: vec![Line::whole("server", points)],
-        },
-        right: None,
-    }
+/// Returns a panel with one line.
+pub(super) fn panel(label: &str, title: &str, unit: Unit, points: Vec<(f64, f64)>) -> Panel {
+    Panel::new(title, unit, vec![Line::whole(label, points)])
 }
 
 pub(super) fn append_chart(figure: &Figure, page: &mut String) -> Outcome<()> {
     let svg = render::svg(figure)?;
     // An XML declaration is not allowed within a page.
     let svg = svg.find("<svg").map_or(&svg[..], |start| &svg[start..]);
-    push(page, format_args!("<figure>\n{svg}</figure>\n"));
+    *page += &format!("<figure>\n{svg}</figure>\n");
     Ok(())
-}
-
-pub(super) fn push(page: &mut String, arguments: fmt::Arguments<'_>) {
-    page.write_fmt(arguments).expect("a string takes any text");
 }

@@ -103,12 +103,10 @@ impl ClientThread<'_> {
 
     /// Creates a socket that is connecting or connected to the client's server.
     fn connect_socket(&mut self, index: usize, behaviour: Behaviour) -> Result<OwnedFd, Errno> {
-        let (ordinal, moves) = self.position(index);
-        let server = self.config.targets.server_of(ordinal, moves);
-        let family = if server.is_ipv4() {
-            AddressFamily::INET
-        } else {
-            AddressFamily::INET6
+        let server = self.config.targets.server_of(self.position(index)).address;
+        let family = match server.is_ipv4() {
+            true => AddressFamily::INET,
+            false => AddressFamily::INET6,
         };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         for _ in 0..PORT_TRIES {

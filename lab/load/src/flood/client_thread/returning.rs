@@ -112,7 +112,7 @@ impl ClientThread<'_> {
     /// Closes streams that have been silent for too long. Returns how long to wait before the next
     /// search.
     pub(super) fn leave_silent(&mut self) -> Option<Duration> {
-        let silence = self.config.recovery?.silence;
+        let silence = self.config.recovery?.silent_after;
         let now = self.now();
         if now < self.next_search {
             return Some(self.next_search - now);

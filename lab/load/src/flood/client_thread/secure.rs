@@ -53,8 +53,8 @@ impl ClientThread<'_> {
     /// Creates the TLS session of a client that is about to connect, if its server uses TLS, and
     /// queues the request in it.
     pub(super) fn secure(&mut self, index: usize) -> Result<(), Errno> {
-        let (ordinal, moves) = self.position(index);
-        let Some(client) = self.config.targets.tls_of(ordinal, moves) else {
+        let server = self.config.targets.server_of(self.position(index));
+        let Some(client) = &server.tls else {
             return Ok(());
         };
         let mut session = client.session().map_err(|_| Errno::IO)?;
@@ -150,9 +150,8 @@ impl ClientThread<'_> {
     }
 
     fn on_tls_error(&mut self, index: usize, error: &tls::Error) {
-        let (ordinal, moves) = self.position(index);
-        let authority = self.config.targets.authority_of(ordinal, moves);
-        let detail = tls::explain(authority, error);
+        let server = self.config.targets.server_of(self.position(index));
+        let detail = tls::explain(server.url.authority(), error);
         self.on_broken(index, FailureKind::Tls, &detail);
     }
 }

@@ -72,6 +72,8 @@ impl World {
             access_log: AccessLogLines::default(),
             latency: LatencyRecorder::new(Some(reports)),
             warnings: RateLimitedWarnings::new(WARNING_INTERVAL),
+            // Small, so that a few bytes are bulk.
+            block_bytes: 64,
         };
         let mut worker = Worker::new(0, shared, SimDriver(Rc::clone(&net)));
         let frontend = Arc::new(Frontend::new(settings.listen, settings, None));

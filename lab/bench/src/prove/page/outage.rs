@@ -2,32 +2,29 @@
 
 use machine::failure::Outcome;
 use machine::humanize::count;
-use recorder::plot::{Axis, Figure, Line, Panel, Unit, XScale};
+use recorder::plot::{Figure, Line, Panel, Unit, XScale};
 
-use super::parts::{append_chart, panel, push, rates};
-use crate::prove::cluster::ClusterResult;
+use super::parts::{append_chart, panel, rates};
+use crate::prove::outage::ClusterResult;
 use crate::prove::service::node_name;
 
 /// Appends the section about the killed node and server of the engine.
-pub(super) fn outage(cluster: &ClusterResult, page: &mut String) -> Outcome<()> {
-    push(
-        page,
-        format_args!(
-            "<h2>Killed and back</h2>\n<p class=\"note\">kill -9 of node {}, which had {} users, \
+pub(super) fn section(cluster: &ClusterResult, page: &mut String) -> Outcome<()> {
+    *page += &format!(
+        "<h2>Killed and back</h2>\n<p class=\"note\">kill -9 of node {}, which had {} users, \
              and of {}, the server of the engine that led the log, {:.1} s after the start; both \
              were started again {:.1} s later. Users who lose their node reconnect to another one \
              after a random time of up to 10 s, with their last event id. {} attempts to \
              reconnect failed; {} events came again and were dropped; {} events had no answer \
              when their node was killed, and may have been published or not.</p>\n",
-            cluster.killed_node,
-            count(cluster.cut),
-            cluster.killed_server,
-            cluster.killed_at,
-            cluster.away_seconds,
-            count(cluster.recovery.attempts_failed),
-            count(cluster.recovery.repeats),
-            count(cluster.unanswered),
-        ),
+        cluster.killed_node,
+        count(cluster.cut),
+        cluster.killed_server,
+        cluster.killed_at,
+        cluster.away_seconds,
+        count(cluster.recovery.attempts_failed),
+        count(cluster.recovery.repeats),
+        count(cluster.unanswered),
     );
     page.push_str(
         "<table>\n<thead><tr><th>Time to recover</th><th class=\"n\">s</th></tr></thead>\n\
@@ -58,10 +55,7 @@ pub(super) fn outage(cluster: &ClusterResult, page: &mut String) -> Outcome<()> 
             cluster.server_seconds,
         ),
     ] {
-        push(
-            page,
-            format_args!("<tr><td>{what}</td><td class=\"n\">{seconds:.1}</td></tr>\n"),
-        );
+        *page += &format!("<tr><td>{what}</td><td class=\"n\">{seconds:.1}</td></tr>\n");
     }
     page.push_str("</tbody>\n</table>\n");
     let all = cluster.streams.iter();
@@ -74,21 +68,9 @@ pub(super) fn outage(cluster: &ClusterResult, page: &mut String) -> Outcome<()> 
         label: node_name(index),
         pieces: pieces.clone(),
     }));
-    let streams = Panel {
-        left: Axis {
-            title: "Users with a stream".to_owned(),
-            unit: Unit::Count,
-            lines,
-        },
-        right: None,
-    };
+    let streams = Panel::new("Users with a stream", Unit::Count, lines);
     let receipts = rates(&cluster.acknowledged);
-    let mut receipts = panel("Events with a receipt", Unit::PerSecond, receipts);
-    receipts.left.lines[0].label = "all".to_owned();
-    let figure = Figure {
-        title: String::new(),
-        panels: vec![streams, receipts],
-        across: XScale::Time,
-    };
+    let receipts = panel("all", "Events with a receipt", Unit::PerSecond, receipts);
+    let figure = Figure::untitled(vec![streams, receipts], XScale::Time);
     append_chart(&figure, page)
 }
