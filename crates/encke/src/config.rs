@@ -138,10 +138,9 @@ pub(crate) fn resolve_import(
     let event_bytes = reader.get("event-bytes", event_bytes);
     let cluster = reader.cluster_of_import(event_bytes);
     if cluster.is_none() && reader.problems.is_empty() {
-        reader.problems.push(
+        reader.problem(
             "the servers of the cluster's engine are not given; set --cluster, for example to \
-             nats://10.0.0.1,10.0.0.2,10.0.0.3"
-                .to_owned(),
+             nats://10.0.0.1,10.0.0.2,10.0.0.3",
         );
     }
     match (cluster, reader.problems) {
@@ -210,17 +209,15 @@ impl Reader<'_> {
             self.problems.extend(problems);
         }
         if config.demo && !config.settings.live.page {
-            self.problems.push(
+            self.problem(
                 "--demo lets the page at / publish, and --page=false switches that page off; \
-                 remove one of them"
-                    .to_owned(),
+                 remove one of them",
             );
         }
         if config.demo && config.control_tls {
-            self.problems.push(
+            self.problem(
                 "--demo lets the page at / use the control listener without TLS, and --control-tls \
-                 serves that listener over TLS; remove one of them"
-                    .to_owned(),
+                 serves that listener over TLS; remove one of them",
             );
         }
         config
@@ -254,7 +251,7 @@ impl Reader<'_> {
         single
             .and(several.unwrap_or_default())
             .unwrap_or_else(|wrong| {
-                self.problems.push(wrong.to_string());
+                self.problem(wrong.to_string());
                 Tokens::default()
             })
     }
@@ -264,7 +261,7 @@ impl Reader<'_> {
         let (plain, file) = (known("control-token"), known("control-token-file"));
         let is_file = match (self.layers.get(plain), self.layers.get(file)) {
             (Some((source, _)), Some((of_file, _))) if source == of_file => {
-                self.problems.push(format!(
+                self.problem(format!(
                     "{} and {} are both set; one of them is enough",
                     source.name_of(plain),
                     of_file.name_of(file)

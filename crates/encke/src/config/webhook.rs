@@ -43,7 +43,7 @@ impl Reader<'_> {
         if !has_url {
             for name in NEEDING_URL {
                 if is_set(self, name) {
-                    self.problems.push(format!(
+                    self.problem(format!(
                         "--{name} needs --webhook-url, the address that events are sent to"
                     ));
                 }
@@ -51,10 +51,9 @@ impl Reader<'_> {
             return None;
         }
         if !is_set(self, "webhook-secret-file") {
-            self.problems.push(
+            self.problem(
                 "--webhook-url needs --webhook-secret-file, the secret by which its receiver knows \
-                 that requests are of this server"
-                    .to_owned(),
+                 that requests are of this server",
             );
         }
         Some(WebhookConfig {
