@@ -22,14 +22,11 @@ use tokio::task::spawn_blocking;
 
 use crate::api::Shared;
 use crate::limits::{COPY_PIECE_BYTES, COPY_PIECES_MAX};
-use crate::problem::{Problem, ProblemType};
+use crate::problem::{Answered, Problem, ProblemType};
 use crate::query::Query;
 
 /// `GET /v1/graph/backup`
-pub(crate) async fn backup(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn backup(State(api): State<Shared>, request: Request) -> Answered {
     Query::parse(request.uri(), &[])?;
     // There is one thread for what blocks, so copies are made one after another.
     let copy = spawn_blocking(move || api.router().graph().copy()).await;
@@ -57,10 +54,7 @@ pub(crate) async fn backup(
 pub const ERLANG_IDS: Sidecar = Sidecar::named("erlang-ids");
 
 /// `GET /v1/graph/backup/erlang-ids`
-pub(crate) async fn erlang_ids(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn erlang_ids(State(api): State<Shared>, request: Request) -> Answered {
     Query::parse(request.uri(), &[])?;
     let failed = |error: std::io::Error| {
         let why = format!("the original terms of ids could not be copied: {error}");

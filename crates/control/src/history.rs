@@ -2,10 +2,8 @@
 //!
 //! Must never hold the history for longer than a page takes to copy.
 
-use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use graph::{Id, Key};
@@ -17,7 +15,7 @@ use serde_json::value::RawValue;
 use crate::api::Shared;
 use crate::caller::Caller;
 use crate::limits::{HISTORY_PAGE_BYTES_MAX, HISTORY_PAGE_DEFAULT, HISTORY_PAGE_MAX};
-use crate::problem::{Problem, ProblemType};
+use crate::problem::{Answered, Problem, ProblemType, in_json};
 use crate::query::{Query, id_at};
 
 #[derive(Serialize)]
@@ -26,15 +24,12 @@ struct Head {
 }
 
 /// `GET /v1/cursor`: where a client begins that loads its state now and connects then.
-pub(crate) async fn cursor(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn cursor(State(api): State<Shared>, request: Request) -> Answered {
     Query::parse(request.uri(), &[])?;
     let router = api.router();
     let head = router.head().ok_or_else(no_history)?;
     let cursor = Cursor::complete(router.epoch(), head).to_string();
-    Ok(Json(Head { cursor }).into_response())
+    in_json(Head { cursor })
 }
 
 /// A page of the history of a subject.
@@ -75,10 +70,7 @@ enum Data {
 }
 
 /// `GET /v1/history/{subject}`
-pub(crate) async fn of_subject(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn of_subject(State(api): State<Shared>, request: Request) -> Answered {
     let subject = id_at(request.uri(), 2)?;
     Caller::of(&request).check_id(&subject)?;
     let query = Query::parse(request.uri(), &["after", "limit"])?;
@@ -86,7 +78,7 @@ pub(crate) async fn of_subject(
     let router = api.router();
     let recorder = router.recorder().ok_or_else(no_history)?;
     let page = page(router, recorder, &subject, query.get("after"), limit);
-    Ok(Json(page).into_response())
+    in_json(page)
 }
 
 fn page<M: Mailboxes>(

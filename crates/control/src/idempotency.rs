@@ -20,7 +20,7 @@ use server::Post;
 use crate::caller::Caller;
 use crate::limits::{IDEMPOTENCY_KEY_BYTES_MAX, IDEMPOTENCY_KEYS_MAX};
 use crate::payload::media_type;
-use crate::problem::{Problem, ProblemType};
+use crate::problem::{Answered, Problem, ProblemType};
 use crate::receipt::Receipt;
 
 const HEADER: &str = "idempotency-key";
@@ -248,7 +248,7 @@ fn parse_note(note: &[u8]) -> Option<(Option<Fingerprint>, &str)> {
 
 impl Stored {
     /// Returns the answer again, if the request is the same.
-    pub(crate) fn again(self, request: Fingerprint) -> Result<Response, Problem> {
+    pub(crate) fn again(self, request: Fingerprint) -> Answered {
         if self.request != request {
             return Err(of_another());
         }

@@ -87,9 +87,9 @@ impl SharedState {
 
     /// Returns what all nodes know of identities.
     #[cfg(test)]
-    pub(crate) fn known(&self) -> Vec<tables::Known> {
+    pub(crate) fn known(&self) -> Vec<(u64, IdentityPiece)> {
         let mut all = Vec::new();
-        tables::read(&self.rows.lock(), |known| all.push(known));
+        tables::read(&self.rows.lock(), |node, piece| all.push((node, piece)));
         all
     }
 
@@ -207,8 +207,8 @@ const fn cause_of(piece: &Piece<'_>) -> Cause {
 /// Makes rows that were stored take effect on a server.
 fn restore(server: &Handle, rows: &SharedRows) {
     let now = now();
-    tables::read(rows, |known| {
-        if let Err(error) = identities::restore(server, known, now) {
+    tables::read(rows, |node, piece| {
+        if let Err(error) = identities::apply(server, piece, node, false, now) {
             let sentence = error.sentence;
             tracing::warn!("a piece of stored state has no effect here: {sentence}");
         }

@@ -5,7 +5,6 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use axum::response::Response;
 use router::{Audience, Counts, Tally};
 use serde::Serialize;
 
@@ -15,7 +14,7 @@ use crate::caller::Caller;
 use crate::idempotency::{self, First};
 use crate::limits::{WINDOW_BYTES_MAX, WINDOW_EVENTS_MAX, WINDOW_TARGETS_MAX};
 use crate::metrics::published::Counting;
-use crate::problem::Problem;
+use crate::problem::{Answered, Problem};
 use crate::receipt::{is_zero, settled, unsettled};
 use crate::stream::{Failures, Stream, Turn};
 
@@ -26,7 +25,7 @@ pub(super) async fn answer(
     caller: Caller,
     is_stored: bool,
     first: Option<First>,
-) -> Result<Response, Problem> {
+) -> Answered {
     let _pending = api.published.pending();
     let mut batch = Batch {
         api,

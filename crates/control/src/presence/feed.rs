@@ -11,7 +11,7 @@ use ::presence::{FeedReset, IdEdge};
 use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
 use axum::http::header::CONTENT_TYPE;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use bytes::Bytes;
 use graph::Id;
 use http_body::Frame;
@@ -26,7 +26,7 @@ use crate::caller::Caller;
 use crate::limits::{
     FEED_HEARTBEAT, FEED_IDS_PER_LINE, FEED_LINES_PER_PIECE, FEED_PIECES_MAX, FEED_TICK, FEEDS_MAX,
 };
-use crate::problem::Problem;
+use crate::problem::{Answered, Problem};
 use crate::query::Query;
 
 /// A line of the stream.
@@ -60,10 +60,7 @@ enum Line<'a> {
 }
 
 /// `GET /v1/presence`
-pub(crate) async fn edges(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn edges(State(api): State<Shared>, request: Request) -> Answered {
     let query = Query::parse(request.uri(), &["cursor"])?;
     let presence = presence(&api)?.clone();
     let place = Arc::clone(&api.feeds).try_acquire_owned().map_err(|_| {

@@ -33,8 +33,8 @@ impl OwnState {
         let mut rows = SharedRows::load(&tables::OF_ONE, &stored)?;
         rows.advance(now.0);
         restore(server, &rows);
-        tables::read(&rows, |known| {
-            if let tables::Known::Banned { id, .. } = known {
+        tables::read(&rows, |_, piece| {
+            if let IdentityPiece::Ban { id, .. } = piece {
                 server.close(&server.router().sessions(&id));
             }
         });
@@ -66,9 +66,9 @@ impl OwnState {
 
     /// Returns what is stored.
     #[cfg(test)]
-    pub(crate) fn stored(&self) -> Vec<tables::Known> {
+    pub(crate) fn stored(&self) -> Vec<IdentityPiece> {
         let mut stored = Vec::new();
-        tables::read(&self.0.lock(), |known| stored.push(known));
+        tables::read(&self.0.lock(), |_, piece| stored.push(piece));
         stored
     }
 }

@@ -17,7 +17,6 @@ use crate::limits::HIDDEN_IDS_MAX;
 use crate::replicated::Replicated;
 use crate::shared::SharedState;
 use crate::shared::piece::IdentityPiece;
-use crate::shared::tables::Known;
 use crate::time::now;
 
 async fn publish(node: &Node, path: &str, key: &str, body: &str) -> Answer {
@@ -323,7 +322,7 @@ fn a_ticket_is_known_to_all_nodes_and_its_use_too() {
         replicated.announce(used());
         // On the other node it is that of a session elsewhere, for a day.
         assert!(is_waiting(&a) && is_valid(&b.fake, &ticket, 3600));
-        let holder = |known| matches!(known, Known::Used { holder: (1, 3), .. });
+        let holder = |known| matches!(known, (1, IdentityPiece::Use { session: 3, .. }));
         assert!(b.link.shared().known().into_iter().any(holder));
         // When that session or its node has ended, it is valid for a reconnect.
         let is_free = || is_valid(&b.fake, &ticket, 118) && !is_valid(&b.fake, &ticket, 120);
@@ -434,7 +433,7 @@ fn a_node_that_starts_knows_what_the_others_know() {
         });
         super::fake_cluster::store(&mut rows, shared.take_changes());
         let (fake, known) = started(&rows);
-        let holder = |known| matches!(known, Known::Used { holder: (2, 3), .. });
+        let holder = |known| matches!(known, (2, IdentityPiece::Use { session: 3, .. }));
         assert!(known.known().into_iter().any(holder));
         assert!(is_valid(&fake, &ticket, 3600));
         b.gone();
