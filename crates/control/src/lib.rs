@@ -112,7 +112,7 @@ pub use control::{Config, Control, Listen, Threads, start};
 pub use demo::{Demo, DemoSecret};
 pub use error::{StartError, TokensError};
 pub use idempotency::RestoredKey;
-pub use jwks::{JWKS_URLS_MAX, JwksFetcher, JwksMetrics, JwksStats, JwksUrl, KeysChanged};
+pub use jwks::{JWKS_URLS_MAX, JwksFetcher, JwksMetrics, JwksStats, KeysChanged};
 pub use listener::LiveTls;
 #[cfg(feature = "sim")]
 pub use listener::sim::SimControl;

@@ -27,11 +27,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ::tls::TicketKeys;
+use ::webhook::outside::OutsideUrl;
 use auth::Policy;
 use clap::Command;
 use cli::secret::{Secret, read_private_text};
 use cli::values::{LogFormat, address};
-use control::{JwksUrl, Tokens};
+use control::Tokens;
 use server::{AllowedHosts, LiveSettings, Settings};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -85,7 +86,7 @@ pub(crate) struct Config {
     /// The bound on buffers, and where it comes from.
     pub(crate) buffers: BufferBound,
     /// Addresses of key sets with which tokens are verified.
-    pub(crate) jwks_urls: Vec<JwksUrl>,
+    pub(crate) jwks_urls: Vec<OutsideUrl>,
     /// Settings of the data path, except for the demo page, which depends on the listeners.
     pub(crate) settings: Settings,
 }

@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use ::webhook::outside::{OutsideUrl, UrlErrors};
 use auth::{KeyError, KeySet, Network, Policy, PolicySettings};
 use cli::files::{read_private, read_public};
-use control::{JWKS_URLS_MAX, JwksUrl};
+use control::JWKS_URLS_MAX;
 
 use super::reader::{Reader, known};
 use super::values::{nonempty, switch, token};
@@ -25,7 +26,7 @@ pub(crate) struct IdentityConfig {
     /// The policy, with an empty key set for each address.
     pub(crate) policy: Policy,
     /// Addresses of key sets.
-    pub(crate) jwks_urls: Vec<JwksUrl>,
+    pub(crate) jwks_urls: Vec<OutsideUrl>,
 }
 
 impl Reader<'_> {
@@ -51,7 +52,7 @@ impl Reader<'_> {
             policy = policy.with_keys(&path, Arc::new(keys));
         }
         let jwks_urls = self.list("jwks-url", |text| {
-            text.parse::<JwksUrl>().map_err(str::to_owned)
+            OutsideUrl::parse(text, &UrlErrors::OF_KEY_SETS).map_err(str::to_owned)
         });
         if jwks_urls.len() > JWKS_URLS_MAX {
             self.problem(format!(

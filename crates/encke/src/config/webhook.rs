@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use ::webhook::{Authorities, EventTypes, Secret, Settings, WebhookUrl};
+use ::webhook::outside::{OutsideUrl, UrlErrors};
+use ::webhook::{Authorities, EventTypes, Secret, Settings};
 use cli::files::read_public;
 use cli::secret::read_private_text;
 
@@ -25,7 +26,7 @@ impl Reader<'_> {
         let is_set = |reader: &Self, name| reader.layers.get(known(name)).is_some();
         let has_url = is_set(self, "webhook-url");
         let url = self.find("webhook-url", |text| {
-            text.parse::<WebhookUrl>().map_err(str::to_owned)
+            OutsideUrl::parse(text, &UrlErrors::OF_RECEIVERS).map_err(str::to_owned)
         });
         let secrets = self.find("webhook-secret-file", |path| {
             let text = read_private_text(Path::new(path))?;
