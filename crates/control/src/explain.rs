@@ -15,7 +15,7 @@ use server::SessionReport;
 use crate::api::{Api, Shared};
 use crate::caller::Caller;
 use crate::limits::EXPLAINED_MAX;
-use crate::presence::{Others, nodes_of};
+use crate::presence_requests::{Others, nodes_of};
 use crate::problem::{Answered, Problem, in_json};
 use crate::query::Query;
 use crate::sessions::{gather, late};

@@ -77,7 +77,7 @@ mod bulk;
 /// Downloads of the graph.
 mod backup;
 /// Presence for backends.
-mod presence;
+mod presence_requests;
 /// Inspecting and closing sessions.
 mod sessions;
 /// Whether an id would get what is published about another, and why.
@@ -87,7 +87,7 @@ mod identity;
 /// Program, version and uptime, which all programs report.
 mod run;
 /// This node and its cluster.
-mod cluster;
+mod cluster_status;
 /// Metrics as JSON.
 mod stats;
 /// Metrics for Prometheus, and those of the control API itself.

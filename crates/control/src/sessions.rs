@@ -17,7 +17,7 @@ use crate::api::Shared;
 use crate::caller::Caller;
 use crate::identity;
 use crate::limits::{INSPECT_WAIT, SLOWEST_DEFAULT, SLOWEST_MAX};
-use crate::presence::one::{self, OfId};
+use crate::presence_requests::one::{self, OfId};
 use crate::problem::{Answered, Problem, in_json};
 use crate::query::Query;
 use crate::shared::piece::IdentityPiece;

@@ -12,7 +12,7 @@ pub(crate) mod tables;
 /// Idempotency keys of all nodes.
 pub(crate) mod keys;
 /// Presence over nodes.
-pub(crate) mod presence;
+pub(crate) mod presence_pieces;
 /// Effects on identities.
 pub(crate) mod identities;
 /// Revocations and bans of a server alone.
@@ -23,9 +23,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ::presence::{Cause, NodeName};
 use graph::{Id, RowChanges, Rows};
 use parking_lot::Mutex;
+use presence::{Cause, NodeName};
 use replication::shared::{Gone, Piece, SharedRows, SharedSink, UnreadablePiece};
 use replication::{Append, Applied, DecodeError};
 use server::Handle;
@@ -67,7 +67,7 @@ impl SharedState {
 
     /// Lets the nodes know of each other's presence, where it is kept.
     pub(crate) fn join_presence(&self, log: &Arc<dyn Append>) {
-        presence::join(log, &self.server);
+        presence_pieces::join(log, &self.server);
     }
 
     /// Returns why a piece that this node appended alone did not take effect here.
@@ -128,7 +128,7 @@ impl SharedSink for SharedState {
         }
         let identity = match shared {
             SharedPiece::Presence(presence) => {
-                presence::apply(presence, &self.server, cause_of(&piece));
+                presence_pieces::apply(presence, &self.server, cause_of(&piece));
                 return Ok(0);
             }
             SharedPiece::Key(key) => {

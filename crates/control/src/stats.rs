@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use server::ServerStats;
 
 use crate::api::{Api, Shared};
-use crate::cluster::{self, Cluster};
+use crate::cluster_status::{self, Cluster};
 use crate::metrics::listener::ListenerCounts;
 use crate::metrics::published::Verb;
 use crate::problem::{Answered, in_json};
@@ -116,7 +116,7 @@ impl Stats {
                 .into_iter()
                 .map(|(id, count)| Slow { id, count })
                 .collect(),
-            cluster: cluster::of(api),
+            cluster: cluster_status::of(api),
         }
     }
 }

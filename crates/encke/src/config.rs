@@ -4,7 +4,7 @@
 //! once.
 
 mod node;
-mod cluster;
+mod cluster_options;
 mod fields;
 mod key;
 mod keys;
@@ -16,7 +16,7 @@ mod listeners;
 mod tls;
 mod identity;
 mod history;
-mod presence;
+mod presence_settings;
 mod webhook;
 mod buffers;
 mod print;

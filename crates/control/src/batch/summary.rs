@@ -48,9 +48,16 @@ pub(super) async fn answer(
         first,
         ..
     } = batch;
+    let Counts {
+        written,
+        queued,
+        shed,
+    } = window.counts();
     let summary = Summary {
         sums,
-        counts: window.counts().into(),
+        written,
+        queued,
+        shed,
         unstored: window.unstored(),
         failures,
     };
@@ -265,34 +272,12 @@ impl Sums {
 }
 
 #[derive(Serialize)]
-struct Outcomes {
-    written: u64,
-    queued: u64,
-    shed: u64,
-}
-
-impl From<Counts> for Outcomes {
-    fn from(
-        Counts {
-            written,
-            queued,
-            shed,
-        }: Counts,
-    ) -> Self {
-        Self {
-            written,
-            queued,
-            shed,
-        }
-    }
-}
-
-#[derive(Serialize)]
 struct Summary {
     #[serde(flatten)]
     sums: Sums,
-    #[serde(flatten)]
-    counts: Outcomes,
+    written: u64,
+    queued: u64,
+    shed: u64,
     #[serde(skip_serializing_if = "is_zero")]
     unstored: u64,
     #[serde(flatten)]
