@@ -26,7 +26,7 @@ use crate::caller::Need::{Nothing, Right};
 use crate::control::{self, Control, Listen, Socket, Threads};
 use crate::error::StartError;
 use crate::health;
-use crate::limits::ADMIN_HEAD_TIMEOUT;
+use crate::limits::{ADMIN_HEAD_TIMEOUT, Limits};
 use crate::listener::Entry;
 use crate::live_tokens::LiveTokens;
 use crate::metrics::listener::{ListenerCounts, ListenerMetrics};
@@ -73,6 +73,7 @@ pub fn serve_admin(config: AdminConfig, source: impl AdminSource) -> Result<Cont
     });
     let entrance = Entry {
         counts: admin.listening.clone(),
+        limits: Limits::USUAL,
         tls: None,
         http: http(admin),
     };

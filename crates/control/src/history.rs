@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use crate::api::Shared;
 use crate::caller::Caller;
-use crate::limits::{HISTORY_PAGE_BYTES_MAX, HISTORY_PAGE_DEFAULT, HISTORY_PAGE_MAX};
+use crate::limits::{HISTORY_PAGE_DEFAULT, HISTORY_PAGE_MAX};
 use crate::problem::{Answered, Problem, ProblemType, in_json};
 use crate::query::{Query, id_at};
 
@@ -77,7 +77,13 @@ pub(crate) async fn of_subject(State(api): State<Shared>, request: Request) -> A
     let limit = query.count("limit", HISTORY_PAGE_DEFAULT, HISTORY_PAGE_MAX)?;
     let router = api.router();
     let recorder = router.recorder().ok_or_else(no_history)?;
-    let page = page(router, recorder, &subject, query.get("after"), limit);
+    let page = page(
+        router,
+        recorder,
+        &subject,
+        query.get("after"),
+        (limit, api.limits.history_page_bytes_max),
+    );
     in_json(page)
 }
 
@@ -86,7 +92,7 @@ fn page<M: Mailboxes>(
     recorder: &Recorder,
     subject: &Id,
     after: Option<&str>,
-    limit: usize,
+    most: (usize, usize),
 ) -> Page {
     // Held, so that the key is not given to another id before its events are read.
     let key = router.graph().hold_known(subject);
@@ -99,7 +105,7 @@ fn page<M: Mailboxes>(
             reset,
         };
         if let Some(key) = key {
-            page.fill(history, router.epoch(), subject, key, after, limit);
+            page.fill(history, router.epoch(), subject, key, after, most);
         }
         page
     });
@@ -134,7 +140,7 @@ impl Page {
         subject: &Id,
         key: Key,
         after: u64,
-        limit: usize,
+        (limit, bytes_max): (usize, usize),
     ) {
         let followed = Followed {
             key,
@@ -149,7 +155,7 @@ impl Page {
                 continue;
             };
             bytes += stored.entry.payload.len();
-            if bytes > HISTORY_PAGE_BYTES_MAX && !self.events.is_empty() {
+            if bytes > bytes_max && !self.events.is_empty() {
                 self.more = true;
                 break;
             }

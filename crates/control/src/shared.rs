@@ -31,7 +31,7 @@ use replication::{Append, Applied, DecodeError};
 use server::Handle;
 
 use crate::error::IdentityError;
-use crate::limits::SHARED_FAILURES_MAX;
+use crate::limits::{Limits, SHARED_FAILURES_MAX};
 use crate::time::now;
 use keys::{Answer, Claim};
 use piece::{Digest, IdentityPiece, SharedPiece};
@@ -54,7 +54,15 @@ impl SharedState {
     ///
     /// When a row is not one that was stored.
     pub fn new(server: Handle, rows: &Rows) -> Result<Arc<Self>, DecodeError> {
-        let mut rows = SharedRows::load(&tables::OF_CLUSTER, rows)?;
+        Self::within(&Limits::USUAL, server, rows)
+    }
+
+    pub(crate) fn within(
+        limits: &Limits,
+        server: Handle,
+        rows: &Rows,
+    ) -> Result<Arc<Self>, DecodeError> {
+        let mut rows = SharedRows::load(&tables::of_cluster(limits), rows)?;
         tables::follow(&mut rows, server.router().epoch());
         restore(&server, &rows);
         Ok(Arc::new(Self {

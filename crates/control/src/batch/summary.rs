@@ -12,7 +12,7 @@ use super::line;
 use crate::api::Api;
 use crate::caller::Caller;
 use crate::idempotency::{self, First};
-use crate::limits::{WINDOW_BYTES_MAX, WINDOW_EVENTS_MAX, WINDOW_TARGETS_MAX};
+use crate::limits::{Limits, WINDOW_EVENTS_MAX};
 use crate::metrics::published::Counting;
 use crate::problem::{Answered, Problem};
 use crate::receipt::{is_zero, settled, unsettled};
@@ -162,7 +162,7 @@ impl Batch<'_> {
                 }
             };
             let is_over = turn.is_over(online);
-            if self.window.is_full() {
+            if self.window.is_full(&self.api.limits) {
                 break Pause::WindowFull { is_over };
             }
             if is_over {
@@ -226,10 +226,10 @@ impl Window {
     }
 
     /// Returns whether the current half is.
-    const fn is_full(&self) -> bool {
+    const fn is_full(&self, limits: &Limits) -> bool {
         self.events >= WINDOW_EVENTS_MAX / 2
-            || self.targets >= WINDOW_TARGETS_MAX / 2
-            || self.bytes >= WINDOW_BYTES_MAX / 2
+            || self.targets >= limits.window_targets_max / 2
+            || self.bytes >= limits.window_bytes_max / 2
     }
 
     /// Goes on with the other half once it has settled; gives it back when it does not.

@@ -21,9 +21,7 @@ use super::{Presence, presence};
 use crate::api::Shared;
 use crate::body::pieces_of;
 use crate::caller::Caller;
-use crate::limits::{
-    FEED_HEARTBEAT, FEED_IDS_PER_LINE, FEED_LINES_PER_PIECE, FEED_PIECES_MAX, FEED_TICK, FEEDS_MAX,
-};
+use crate::limits::{FEED_HEARTBEAT, FEED_LINES_PER_PIECE, FEED_PIECES_MAX, FEED_TICK};
 use crate::problem::{Answered, Problem};
 use crate::query::Query;
 
@@ -63,7 +61,8 @@ pub(crate) async fn edges(State(api): State<Shared>, request: Request) -> Answer
     let presence = presence(&api)?.clone();
     let place = Arc::clone(&api.feeds).try_acquire_owned().map_err(|_| {
         Problem::unavailable(format!(
-            "{FEEDS_MAX} programs read presence, which is the limit; close one of them"
+            "{} programs read presence, which is the limit; close one of them",
+            api.limits.feeds_max
         ))
     })?;
     let start = query.get("cursor").map(|text| presence.feed.resume(text));
@@ -150,8 +149,8 @@ impl Reader {
                     .filter_map(|key| graph.name(key))
                     .filter(|id| self.may_name(id)),
             );
-            while waiting.len() > FEED_IDS_PER_LINE {
-                let rest = waiting.split_off(FEED_IDS_PER_LINE);
+            while waiting.len() > self.api.limits.feed_ids_per_line {
+                let rest = waiting.split_off(self.api.limits.feed_ids_per_line);
                 let online = &waiting;
                 let piece = Line::Snapshot {
                     online,

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::piece::{Digest, IdentityPiece};
 use crate::error::IdentityError;
-use crate::limits::{ANSWERS_BYTES_MAX, HIDDEN_IDS_MAX, IDEMPOTENCY_KEYS_MAX, REPEATS_MAX};
+use crate::limits::{Limits, REPEATS_MAX};
 
 /// Ids, and the time before which what was issued to them is refused.
 const REVOKED_ID: u8 = 1;
@@ -45,36 +45,32 @@ const EPOCH: &[u8] = b"epoch";
 const BYTES_MAX: usize = usize::MAX;
 
 /// The tables that the nodes of a cluster share.
-pub(super) const OF_CLUSTER: [TableLimits; 9] = [
-    OF_ONE[0],
-    OF_ONE[1],
-    OF_ONE[2],
-    OF_ONE[3],
-    limits(TICKET, TICKETS_MAX, BYTES_MAX, Overflow::Refuse),
-    limits(
-        CLAIM,
-        IDEMPOTENCY_KEYS_MAX,
-        BYTES_MAX,
-        Overflow::ForgetFirst,
-    ),
-    limits(
-        ANSWER,
-        IDEMPOTENCY_KEYS_MAX,
-        ANSWERS_BYTES_MAX,
-        Overflow::ForgetFirst,
-    ),
-    limits(REPEAT, REPEATS_MAX, BYTES_MAX, Overflow::ForgetFirst),
-    limits(LOG, 1, BYTES_MAX, Overflow::Refuse),
-];
+pub(super) fn of_cluster(of: &Limits) -> [TableLimits; 9] {
+    let [ids, tokens, bans, hidden] = of_one(of);
+    let keys = of.idempotency_keys_max;
+    [
+        ids,
+        tokens,
+        bans,
+        hidden,
+        limits(TICKET, TICKETS_MAX, BYTES_MAX, Overflow::Refuse),
+        limits(CLAIM, keys, BYTES_MAX, Overflow::ForgetFirst),
+        limits(ANSWER, keys, of.answers_bytes_max, Overflow::ForgetFirst),
+        limits(REPEAT, REPEATS_MAX, BYTES_MAX, Overflow::ForgetFirst),
+        limits(LOG, 1, BYTES_MAX, Overflow::Refuse),
+    ]
+}
 
 /// The tables that a server alone keeps: what would let a client in again, or show an id that
 /// hides, if it were forgotten.
-pub(super) const OF_ONE: [TableLimits; 4] = [
-    limits(REVOKED_ID, REVOCATIONS_MAX, BYTES_MAX, Overflow::Refuse),
-    limits(REVOKED_TOKEN, REVOCATIONS_MAX, BYTES_MAX, Overflow::Refuse),
-    limits(BAN, BANS_MAX, BYTES_MAX, Overflow::Refuse),
-    limits(HIDDEN_ID, HIDDEN_IDS_MAX, BYTES_MAX, Overflow::Refuse),
-];
+pub(super) const fn of_one(of: &Limits) -> [TableLimits; 4] {
+    [
+        limits(REVOKED_ID, REVOCATIONS_MAX, BYTES_MAX, Overflow::Refuse),
+        limits(REVOKED_TOKEN, REVOCATIONS_MAX, BYTES_MAX, Overflow::Refuse),
+        limits(BAN, BANS_MAX, BYTES_MAX, Overflow::Refuse),
+        limits(HIDDEN_ID, of.hidden_ids_max, BYTES_MAX, Overflow::Refuse),
+    ]
+}
 
 const fn limits(table: u8, rows: usize, bytes: usize, overflow: Overflow) -> TableLimits {
     TableLimits {
@@ -208,10 +204,9 @@ pub(super) fn write(
                 rows.remove(HIDDEN_ID, name.as_bytes());
                 return Ok(());
             }
-            or_full(
-                rows.put(HIDDEN_ID, name.as_bytes(), row(FOR_EVER, Vec::new())),
-                &TooManyHidden,
-            )
+            let row = row(FOR_EVER, Vec::new());
+            let put = rows.put(HIDDEN_ID, name.as_bytes(), row);
+            or_full(put, &TooManyHidden(rows.iter(HIDDEN_ID).count()))
         }
     }
 }
@@ -311,14 +306,15 @@ fn or_full(put: Result<(), Full>, full: &impl fmt::Display) -> Result<(), Identi
     put.map_err(|Full| IdentityError::full(full))
 }
 
-/// There is no room for another id that hides.
-struct TooManyHidden;
+/// There is no room for another id that hides, beside as many as these.
+struct TooManyHidden(usize);
 
 impl fmt::Display for TooManyHidden {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{HIDDEN_IDS_MAX} ids hide, which is the limit; show others again first"
+            "{} ids hide, which is the limit; show others again first",
+            self.0
         )
     }
 }

@@ -16,7 +16,7 @@ use serde_json::json;
 use server::sim::SimServer;
 use server::{LiveSettings, Metric};
 
-use super::fake::{Answer, Fake, ask, run, server_stats};
+use super::fake::{Answer, Fake, SMALL, ask, run, server_stats};
 use crate::api::Api;
 use crate::live_tokens::LiveTokens;
 use crate::metrics::{self, exposition};
@@ -124,7 +124,7 @@ impl SlowServer {
         let tokens = LiveTokens::new(Tokens::default(), true);
         Self {
             server: RefCell::new(server),
-            http: routes::router(Arc::new(Api::new(handle, tokens, 100))),
+            http: routes::router(Arc::new(Api::new(handle, tokens, 100, SMALL))),
         }
     }
 
