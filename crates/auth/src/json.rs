@@ -3,7 +3,8 @@
 use core::fmt;
 use std::borrow::Cow;
 
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// Most members of an object. Tokens have about twenty.
@@ -79,28 +80,5 @@ impl<'de> Visitor<'de> for Members {
 }
 
 /// Name of a member. Copied only if it has escapes.
-struct Name<'a>(Cow<'a, str>);
-
-impl<'de> Deserialize<'de> for Name<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct NameVisitor;
-
-        impl<'de> Visitor<'de> for NameVisitor {
-            type Value = Name<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a name")
-            }
-
-            fn visit_borrowed_str<E: Error>(self, name: &'de str) -> Result<Self::Value, E> {
-                Ok(Name(Cow::Borrowed(name)))
-            }
-
-            fn visit_str<E: Error>(self, name: &str) -> Result<Self::Value, E> {
-                Ok(Name(Cow::Owned(name.to_owned())))
-            }
-        }
-
-        deserializer.deserialize_str(NameVisitor)
-    }
-}
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);

@@ -1,6 +1,7 @@
 //! Arguments that commands of several programs share.
 
 use std::env;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -8,8 +9,10 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use client::control_client::ControlClient;
 use client::decode::Transport;
 use client::tls::Authorities;
+use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::output;
 use crate::secret::Secret;
 
 /// Address and token of the control listener.
@@ -71,6 +74,25 @@ pub struct Report {
     /// Print JSON, one object in each line
     #[arg(long)]
     pub json: bool,
+}
+
+impl Report {
+    /// Prints a value as JSON, or as the text that `text` makes of it.
+    ///
+    /// # Errors
+    ///
+    /// When standard output cannot be written to.
+    pub fn print<T: Display>(
+        self,
+        json: &impl Serialize,
+        text: impl FnOnce() -> T,
+    ) -> Result<(), Failure> {
+        let _ = match self.json {
+            true => output::json(json)?,
+            false => output::line(text())?,
+        };
+        Ok(())
+    }
 }
 
 /// Data directory of a graph.

@@ -72,6 +72,20 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// Returns rows as lines whose cells begin in the same columns.
+pub fn table<const N: usize>(rows: &[[String; N]]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: [usize; N] = std::array::from_fn(|column| width(column).unwrap_or(0));
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(widths);
+        let cells = cells.map(|(cell, width)| format!("{cell:width$}"));
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
 fn write_line(out: &mut impl Write, text: &impl Display) -> io::Result<()> {
     writeln!(out, "{text}")?;
     out.flush()

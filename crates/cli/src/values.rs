@@ -19,8 +19,8 @@ pub const TIMEOUT_MIN: Duration = Duration::from_millis(100);
 pub const TIME_MAX: Duration = Duration::from_secs(86_400);
 
 /// The longest keepalive time: the kernel counts it in whole seconds, up to 32,767.
-pub const USER_TIMEOUT: (Duration, Duration) =
-    (Duration::from_secs(1), Duration::from_secs(32_767));
+pub const USER_TIMEOUT: RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(32_767);
 
 /// Format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

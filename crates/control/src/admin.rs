@@ -5,7 +5,7 @@
 
 /// The interface to the program.
 mod source;
-/// Backends of a proxy, as JSON and for Prometheus.
+/// Backends of a proxy, for Prometheus.
 mod backends;
 #[cfg(test)]
 #[expect(clippy::disallowed_types, reason = "a test is the client")]
@@ -15,24 +15,23 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::get;
-use axum::{Json, Router};
-use reactor::Snapshot;
 use serde::Serialize;
 
 use crate::caller::Need::{Nothing, Right};
 use crate::control::{self, Control, Listen, Socket, Threads};
 use crate::error::StartError;
 use crate::health;
-use crate::limits::ADMIN_HEAD_TIMEOUT;
+use crate::limits::{ADMIN_HEAD_TIMEOUT, Limits};
 use crate::listener::Entry;
-use crate::live_tokens::{LiveTokens, TokenCounts};
+use crate::live_tokens::LiveTokens;
 use crate::metrics::listener::{ListenerCounts, ListenerMetrics};
 use crate::metrics::{self, exposition};
-use crate::problem::{Problem, method_not_allowed};
+use crate::problem::{Answered, Problem, in_json, method_not_allowed};
 use crate::query::Query;
 use crate::routes::{Route, require_authorization, with_needs};
 use crate::run::Run;
@@ -74,6 +73,7 @@ pub fn serve_admin(config: AdminConfig, source: impl AdminSource) -> Result<Cont
     });
     let entrance = Entry {
         counts: admin.listening.clone(),
+        limits: Limits::USUAL,
         tls: None,
         http: http(admin),
     };
@@ -93,26 +93,10 @@ struct Admin {
 type Shared = Arc<Admin>;
 
 impl Admin {
-    fn report(&self) -> Report {
+    fn run(&self) -> Run {
         let draining = self.source.is_draining();
-        Report {
-            run: Run::new(self.source.program(), &self.epoch, self.started, draining),
-            control: self.listening.visits(),
-            tokens: self.tokens.counts(),
-            metrics: self.source.snapshot(),
-            backends: self.source.backends(),
-        }
+        Run::new(self.source.program(), &self.epoch, self.started, draining)
     }
-}
-
-/// The state of a program at one time.
-#[derive(Debug)]
-struct Report {
-    run: Run,
-    control: ListenerCounts,
-    tokens: TokenCounts,
-    metrics: Snapshot,
-    backends: Option<Backends>,
 }
 
 #[derive(Serialize)]
@@ -123,7 +107,7 @@ struct Stats {
     #[serde(flatten)]
     metrics: Metrics,
     #[serde(skip_serializing_if = "Option::is_none")]
-    backends: Option<Backends>,
+    backends: Option<Vec<BackendReport>>,
 }
 
 fn table() -> Vec<Route<Shared>> {
@@ -156,34 +140,32 @@ fn http(admin: Shared) -> Router {
 }
 
 /// `GET /v1/stats`
-async fn stats(State(admin): State<Shared>, request: Request) -> Result<Response, Problem> {
+async fn stats(State(admin): State<Shared>, request: Request) -> Answered {
     Query::parse(request.uri(), &[])?;
-    let report = admin.report();
     let stats = Stats {
-        run: report.run,
-        control: report.control,
-        metrics: Metrics::of(&report.metrics),
-        backends: report.backends,
+        run: admin.run(),
+        control: admin.listening.visits(),
+        metrics: Metrics::of(&admin.source.snapshot()),
+        backends: admin.source.backends().map(|backends| backends.reports),
     };
-    Ok(Json(stats).into_response())
+    in_json(stats)
 }
 
 /// `GET /metrics`
 async fn metrics(State(admin): State<Shared>, fields: HeaderMap) -> Response {
-    let report = admin.report();
     exposition(&fields, |text| {
-        report.run.write(text);
-        report.control.write(text);
-        metrics::write_tokens(text, &report.tokens);
-        metrics::snapshot::write(text, &report.metrics);
-        if let Some(backends) = &report.backends {
+        admin.run().write(text);
+        admin.listening.visits().write(text);
+        metrics::write_tokens(text, &admin.tokens.counts());
+        metrics::snapshot::write(text, &admin.source.snapshot());
+        if let Some(backends) = admin.source.backends() {
             backends.write(text);
         }
     })
 }
 
 /// `GET /readyz`: whether the program takes new clients.
-async fn readyz(State(admin): State<Shared>) -> Result<Response, Problem> {
+async fn readyz(State(admin): State<Shared>) -> Answered {
     health::ready(admin.source.is_draining())
 }
 

@@ -13,7 +13,7 @@ use webhook::Webhook;
 
 use crate::idempotency::Keys;
 use crate::jwks::JwksMetrics;
-use crate::limits::FEEDS_MAX;
+use crate::limits::Limits;
 use crate::live_tokens::LiveTokens;
 use crate::metrics::listener::ListenerMetrics;
 use crate::metrics::published::Published;
@@ -31,6 +31,8 @@ pub(crate) struct Api {
     /// The tokens of which a request needs one, if there are any.
     pub(crate) tokens: LiveTokens,
     pub(crate) event_bytes_max: usize,
+    /// Bounds of requests.
+    pub(crate) limits: Limits,
     pub(crate) started: Instant,
     pub(crate) published: Arc<Published>,
     pub(crate) listening: Arc<ListenerMetrics>,
@@ -62,21 +64,27 @@ pub struct Presence {
 pub(crate) type Shared = Arc<Api>;
 
 impl Api {
-    pub(crate) fn new(server: Handle, tokens: LiveTokens, event_bytes_max: usize) -> Self {
+    pub(crate) fn new(
+        server: Handle,
+        tokens: LiveTokens,
+        event_bytes_max: usize,
+        limits: Limits,
+    ) -> Self {
         Self {
             server,
             tokens,
             event_bytes_max,
+            limits,
             started: Instant::now(),
             published: Arc::default(),
             listening: Arc::default(),
             key_sets: JwksMetrics::default(),
-            keys: Arc::default(),
-            own: OwnState::default(),
+            keys: Arc::new(Keys::new(limits.idempotency_keys_max)),
+            own: OwnState::new(&limits),
             replicated: None,
             webhook: None,
             presence: None,
-            feeds: Arc::new(Semaphore::new(FEEDS_MAX)),
+            feeds: Arc::new(Semaphore::new(limits.feeds_max)),
         }
     }
 

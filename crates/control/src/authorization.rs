@@ -19,7 +19,6 @@ use http_body::{Frame, SizeHint};
 use wire::host::{Host, is_forwarding_field};
 
 use crate::caller::{Caller, Need};
-use crate::limits::AUTHORIZED_MAX;
 use crate::live_tokens::{Denial, LiveTokens};
 use crate::places::Place;
 use crate::problem::Problem;
@@ -131,15 +130,14 @@ fn find_caller(tokens: &LiveTokens, headers: &HeaderMap) -> Result<Caller, (Deni
 
 /// Counts the request's connection among those with authorized requests.
 pub(crate) fn take_place(request: &Request) -> Result<(), Problem> {
-    match request.extensions().get::<Arc<Place>>() {
-        Some(place) if !place.authorize() => Err(Problem::unavailable(format!(
-            "the control listener has {AUTHORIZED_MAX} connections with authorized requests, which \
-             is its limit; close unused ones, or send many events in one request with POST \
-             /v1/publish"
-        ))
-        .closing()),
-        _ => Ok(()),
-    }
+    let place = request.extensions().get::<Arc<Place>>();
+    place.map_or(Ok(()), |place| place.authorize()).map_err(|most| {
+        let why = format!(
+            "the control listener has {most} connections with authorized requests, which is its \
+             limit; close unused ones, or send many events in one request with POST /v1/publish"
+        );
+        Problem::unavailable(why).closing()
+    })
 }
 
 /// Refuses requests of foreign web pages and of proxies. Without a token every program on this

@@ -6,30 +6,24 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
-use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use graph::Sidecar;
-use http_body::Frame;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
 use crate::api::Shared;
+use crate::body::pieces_of;
 use crate::limits::{COPY_PIECE_BYTES, COPY_PIECES_MAX};
-use crate::problem::{Problem, ProblemType};
+use crate::problem::{Answered, Problem, ProblemType};
 use crate::query::Query;
 
 /// `GET /v1/graph/backup`
-pub(crate) async fn backup(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn backup(State(api): State<Shared>, request: Request) -> Answered {
     Query::parse(request.uri(), &[])?;
     // There is one thread for what blocks, so copies are made one after another.
     let copy = spawn_blocking(move || api.router().graph().copy()).await;
@@ -57,10 +51,7 @@ pub(crate) async fn backup(
 pub const ERLANG_IDS: Sidecar = Sidecar::named("erlang-ids");
 
 /// `GET /v1/graph/backup/erlang-ids`
-pub(crate) async fn erlang_ids(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn erlang_ids(State(api): State<Shared>, request: Request) -> Answered {
     Query::parse(request.uri(), &[])?;
     let failed = |error: std::io::Error| {
         let why = format!("the original terms of ids could not be copied: {error}");
@@ -91,7 +82,7 @@ fn stream(file: File, name: &str) -> std::io::Result<Response> {
                 format!("attachment; filename=\"{name}\""),
             ),
         ],
-        Body::new(Copy(body)),
+        pieces_of(body),
     )
         .into_response())
 }
@@ -114,21 +105,5 @@ fn read(mut file: impl Read, pieces: &mpsc::Sender<Piece>) {
         if pieces.blocking_send(piece).is_err() || failed {
             return;
         }
-    }
-}
-
-/// The body of the answer. Dropped when the client is gone, which ends the reading.
-struct Copy(mpsc::Receiver<Piece>);
-
-impl HttpBody for Copy {
-    type Data = Bytes;
-    type Error = std::io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        let piece = self.0.poll_recv(context);
-        piece.map(|piece| piece.map(|piece| piece.map(Frame::data)))
     }
 }

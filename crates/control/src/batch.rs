@@ -18,7 +18,6 @@ mod replicated;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::response::Response;
 
 use crate::api::Shared;
 use crate::body::prompt_chunk;
@@ -26,7 +25,7 @@ use crate::caller::Caller;
 use crate::idempotency::{self, Begun, Fingerprint, Fingerprinting, again, of_another};
 use crate::items::Shape;
 use crate::limits::{LINE_FACTOR, LINE_OVERHEAD};
-use crate::problem::Problem;
+use crate::problem::{Answered, Problem};
 use crate::publish::{self, is_stored, target};
 use crate::query::Query;
 use crate::shared::piece::Digest;
@@ -39,10 +38,7 @@ enum Receipts {
 }
 
 /// `POST /v1/publish`
-pub(crate) async fn publish(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn publish(State(api): State<Shared>, request: Request) -> Answered {
     if publish::is_one_cloud_event(request.headers()) {
         return publish::cloud_event(&api, request).await;
     }
@@ -128,4 +124,4 @@ async fn fingerprint(mut body: Body, mut request: Fingerprinting) -> Result<Fing
 }
 
 #[cfg(test)]
-mod bench;
+mod tests;

@@ -10,6 +10,8 @@ use axum::body::{Body, HttpBody};
 use axum::http::header::CONTENT_LENGTH;
 use axum::http::{HeaderMap, StatusCode};
 use bytes::{Bytes, BytesMut};
+use http_body::Frame;
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::limits::{BODY_STALL_WAIT, BODY_WAIT, DISCARD_BYTES_MAX};
@@ -37,6 +39,30 @@ pub(crate) fn poll_chunk(
                 }
             }
         }
+    }
+}
+
+/// Body of an answer that comes in pieces. Dropped when the client is gone, which closes the channel.
+struct Pieces<E>(mpsc::Receiver<Result<Bytes, E>>);
+
+/// Returns the body of an answer that comes in pieces.
+pub(crate) fn pieces_of<E>(pieces: mpsc::Receiver<Result<Bytes, E>>) -> Body
+where
+    E: Into<axum::BoxError> + Send + 'static,
+{
+    Body::new(Pieces(pieces))
+}
+
+impl<E> HttpBody for Pieces<E> {
+    type Data = Bytes;
+    type Error = E;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, E>>> {
+        let piece = self.0.poll_recv(context);
+        piece.map(|piece| piece.map(|piece| piece.map(Frame::data)))
     }
 }
 

@@ -6,9 +6,7 @@
 use std::fmt::Display;
 use std::mem::take;
 
-use axum::Json;
 use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
 use graph::{Change, GraphError, Id, parse_edge};
 use serde::{Deserialize, Serialize};
 use tokio::task::yield_now;
@@ -19,7 +17,7 @@ use crate::change;
 use crate::items::{Fault, Item, Shape};
 use crate::json::object;
 use crate::limits::{EDGE_LINE_BYTES_MAX, EDGES_TOGETHER_MAX};
-use crate::problem::Problem;
+use crate::problem::{Answered, Problem, in_json};
 use crate::query::Query;
 use crate::replicated::sentence_of_change;
 use crate::stream::{Failures, Stream, announced};
@@ -41,38 +39,33 @@ struct Removed {
 }
 
 /// `POST /v1/subscriptions`
-pub(crate) async fn add(State(api): State<Shared>, request: Request) -> Result<Response, Problem> {
+pub(crate) async fn add(State(api): State<Shared>, request: Request) -> Answered {
     let Changes {
         changed: added,
         unchanged,
         failures,
         ..
     } = make_all(&api, request, Edge::subscribe).await?;
-    Ok(Json(Added {
+    in_json(Added {
         added,
         unchanged,
         failures,
     })
-    .into_response())
 }
 
 /// `POST /v1/subscriptions/remove`
-pub(crate) async fn remove(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn remove(State(api): State<Shared>, request: Request) -> Answered {
     let Changes {
         changed: removed,
         unchanged,
         failures,
         ..
     } = make_all(&api, request, Edge::unsubscribe).await?;
-    Ok(Json(Removed {
+    in_json(Removed {
         removed,
         unchanged,
         failures,
     })
-    .into_response())
 }
 
 /// What one line spells.

@@ -155,23 +155,9 @@ impl Caller {
 
 /// Returns the answer to a caller without a right.
 fn no_right(right: Option<Right>, why: String) -> Problem {
-    let challenge = match right {
-        None => "Bearer realm=\"encke\", error=\"insufficient_scope\"",
-        Some(Right::Publish) => {
-            "Bearer realm=\"encke\", error=\"insufficient_scope\", scope=\"publish\""
-        }
-        Some(Right::Graph) => {
-            "Bearer realm=\"encke\", error=\"insufficient_scope\", scope=\"graph\""
-        }
-        Some(Right::Sessions) => {
-            "Bearer realm=\"encke\", error=\"insufficient_scope\", scope=\"sessions\""
-        }
-        Some(Right::Metrics) => {
-            "Bearer realm=\"encke\", error=\"insufficient_scope\", scope=\"metrics\""
-        }
-        Some(Right::Admin) => {
-            "Bearer realm=\"encke\", error=\"insufficient_scope\", scope=\"admin\""
-        }
-    };
-    Problem::forbidden(why, challenge)
+    let mut challenge = "Bearer realm=\"encke\", error=\"insufficient_scope\"".to_owned();
+    if let Some(right) = right {
+        challenge += &format!(", scope=\"{}\"", right.name());
+    }
+    Problem::forbidden(why, &challenge)
 }

@@ -22,7 +22,7 @@ use crate::demo::Demo;
 use crate::error::StartError;
 use crate::idempotency::RestoredKey;
 use crate::jwks::JwksMetrics;
-use crate::limits::{STOP_WAIT, THREADS};
+use crate::limits::{Limits, STOP_WAIT, THREADS};
 use crate::listener::{Entry, Listener, LiveTls};
 use crate::live_tokens::LiveTokens;
 use crate::replicated::Replicated;
@@ -120,7 +120,12 @@ impl Threads {
 /// # Errors
 ///
 /// When the configuration is not safe or the address cannot be bound.
-pub fn start(
+pub fn start(config: Config, threads: Threads, server: Handle) -> Result<Control, StartError> {
+    start_within(Limits::USUAL, config, threads, server)
+}
+
+pub(crate) fn start_within(
+    limits: Limits,
     config: Config,
     Threads(runtime): Threads,
     server: Handle,
@@ -138,8 +143,8 @@ pub fn start(
     }
     let tokens = socket.tokens.clone();
     let own = match &config.replicated {
-        None => OwnState::load(&server, now()).map_err(StartError::Stored)?,
-        Some(_) => OwnState::default(),
+        None => OwnState::load(&server, now(), &limits).map_err(StartError::Stored)?,
+        Some(_) => OwnState::new(&limits),
     };
     let api = Api {
         key_sets: config.key_sets,
@@ -147,7 +152,7 @@ pub fn start(
         replicated: config.replicated,
         webhook: config.webhook,
         presence: config.presence,
-        ..Api::new(server, tokens, config.event_bytes_max)
+        ..Api::new(server, tokens, config.event_bytes_max, limits)
     };
     if let Some(replicated) = &api.replicated {
         replicated.shared.join_presence(&replicated.log);
@@ -176,12 +181,14 @@ pub fn start(
     let entrance = Entry {
         http: within,
         counts: api.listening.clone(),
+        limits,
         tls: tls.clone(),
     };
     let metrics = metrics.map(|socket| {
         let entry = Entry {
             http: routes::metrics_router(api, socket.tokens.clone()),
             counts: Arc::default(),
+            limits,
             tls,
         };
         (socket, entry)

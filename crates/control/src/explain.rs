@@ -6,9 +6,7 @@
 /// The verdict and its reasons.
 mod verdict;
 
-use axum::Json;
 use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
 use graph::{Graph, Id};
 use presence::Online;
 use serde::Serialize;
@@ -17,8 +15,8 @@ use server::SessionReport;
 use crate::api::{Api, Shared};
 use crate::caller::Caller;
 use crate::limits::EXPLAINED_MAX;
-use crate::presence::{Others, nodes_of};
-use crate::problem::Problem;
+use crate::presence_requests::{Others, nodes_of};
+use crate::problem::{Answered, Problem, in_json};
 use crate::query::Query;
 use crate::sessions::{gather, late};
 use crate::time::now;
@@ -67,10 +65,7 @@ struct LastGap {
 }
 
 /// `GET /v1/explain`
-pub(crate) async fn explain(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn explain(State(api): State<Shared>, request: Request) -> Answered {
     let caller = Caller::of(&request);
     let query = Query::parse(request.uri(), &["subject", "subscriber"])?;
     let (subject, subscriber) = (id_of(&query, "subject")?, id_of(&query, "subscriber")?);
@@ -102,7 +97,7 @@ pub(crate) async fn explain(
             .collect(),
         node: facts.node.map(|node| node.name),
     };
-    Ok(Json(answer).into_response())
+    in_json(answer)
 }
 
 fn id_of(query: &Query<'_>, name: &str) -> Result<Id, Problem> {

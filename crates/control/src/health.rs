@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use crate::api::Shared;
-use crate::problem::{Problem, ProblemType};
+use crate::problem::{Answered, Problem, ProblemType, in_json};
 
 /// What a probe is told.
 #[derive(Serialize)]
@@ -22,7 +22,7 @@ pub(crate) async fn healthz() -> Response {
 }
 
 /// `GET /readyz`: new clients and publishers are welcome.
-pub(crate) async fn readyz(State(api): State<Shared>) -> Result<Response, Problem> {
+pub(crate) async fn readyz(State(api): State<Shared>) -> Answered {
     let replicated = api.replicated.as_ref();
     if let Some(why) = replicated.and_then(|replicated| replicated.log.status().not_ready) {
         return Err(Problem::unavailable(String::from(why)).of_type(ProblemType::NotReady));
@@ -36,9 +36,9 @@ pub(crate) async fn readyz(State(api): State<Shared>) -> Result<Response, Proble
 }
 
 /// Returns whether new clients are welcome, as far as this process alone is concerned.
-pub(crate) fn ready(draining: bool) -> Result<Response, Problem> {
+pub(crate) fn ready(draining: bool) -> Answered {
     match draining {
-        false => Ok(Json(Health { status: "ready" }).into_response()),
+        false => in_json(Health { status: "ready" }),
         true => Err(
             Problem::unavailable("the server is draining; use another server")
                 .of_type(ProblemType::NotReady),

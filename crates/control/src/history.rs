@@ -2,10 +2,8 @@
 //!
 //! Must never hold the history for longer than a page takes to copy.
 
-use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use graph::{Id, Key};
@@ -16,8 +14,8 @@ use serde_json::value::RawValue;
 
 use crate::api::Shared;
 use crate::caller::Caller;
-use crate::limits::{HISTORY_PAGE_BYTES_MAX, HISTORY_PAGE_DEFAULT, HISTORY_PAGE_MAX};
-use crate::problem::{Problem, ProblemType};
+use crate::limits::{HISTORY_PAGE_DEFAULT, HISTORY_PAGE_MAX};
+use crate::problem::{Answered, Problem, ProblemType, in_json};
 use crate::query::{Query, id_at};
 
 #[derive(Serialize)]
@@ -26,15 +24,12 @@ struct Head {
 }
 
 /// `GET /v1/cursor`: where a client begins that loads its state now and connects then.
-pub(crate) async fn cursor(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn cursor(State(api): State<Shared>, request: Request) -> Answered {
     Query::parse(request.uri(), &[])?;
     let router = api.router();
     let head = router.head().ok_or_else(no_history)?;
     let cursor = Cursor::complete(router.epoch(), head).to_string();
-    Ok(Json(Head { cursor }).into_response())
+    in_json(Head { cursor })
 }
 
 /// A page of the history of a subject.
@@ -75,18 +70,21 @@ enum Data {
 }
 
 /// `GET /v1/history/{subject}`
-pub(crate) async fn of_subject(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn of_subject(State(api): State<Shared>, request: Request) -> Answered {
     let subject = id_at(request.uri(), 2)?;
     Caller::of(&request).check_id(&subject)?;
     let query = Query::parse(request.uri(), &["after", "limit"])?;
     let limit = query.count("limit", HISTORY_PAGE_DEFAULT, HISTORY_PAGE_MAX)?;
     let router = api.router();
     let recorder = router.recorder().ok_or_else(no_history)?;
-    let page = page(router, recorder, &subject, query.get("after"), limit);
-    Ok(Json(page).into_response())
+    let page = page(
+        router,
+        recorder,
+        &subject,
+        query.get("after"),
+        (limit, api.limits.history_page_bytes_max),
+    );
+    in_json(page)
 }
 
 fn page<M: Mailboxes>(
@@ -94,7 +92,7 @@ fn page<M: Mailboxes>(
     recorder: &Recorder,
     subject: &Id,
     after: Option<&str>,
-    limit: usize,
+    most: (usize, usize),
 ) -> Page {
     // Held, so that the key is not given to another id before its events are read.
     let key = router.graph().hold_known(subject);
@@ -107,7 +105,7 @@ fn page<M: Mailboxes>(
             reset,
         };
         if let Some(key) = key {
-            page.fill(history, router.epoch(), subject, key, after, limit);
+            page.fill(history, router.epoch(), subject, key, after, most);
         }
         page
     });
@@ -142,7 +140,7 @@ impl Page {
         subject: &Id,
         key: Key,
         after: u64,
-        limit: usize,
+        (limit, bytes_max): (usize, usize),
     ) {
         let followed = Followed {
             key,
@@ -157,7 +155,7 @@ impl Page {
                 continue;
             };
             bytes += stored.entry.payload.len();
-            if bytes > HISTORY_PAGE_BYTES_MAX && !self.events.is_empty() {
+            if bytes > bytes_max && !self.events.is_empty() {
                 self.more = true;
                 break;
             }

@@ -18,9 +18,9 @@ use router::{Accepted, Counts, Recorder, Router};
 use server::Post;
 
 use crate::caller::Caller;
-use crate::limits::{IDEMPOTENCY_KEY_BYTES_MAX, IDEMPOTENCY_KEYS_MAX};
+use crate::limits::IDEMPOTENCY_KEY_BYTES_MAX;
 use crate::payload::media_type;
-use crate::problem::{Problem, ProblemType};
+use crate::problem::{Answered, Problem, ProblemType};
 use crate::receipt::Receipt;
 
 const HEADER: &str = "idempotency-key";
@@ -29,11 +29,13 @@ const HEADER: &str = "idempotency-key";
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// Keys and their answers. Owned by the API, for its whole life.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Keys(Mutex<Inner>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inner {
+    /// Most keys that are kept.
+    max: usize,
     entries: HashMap<Name, Entry>,
     /// Keys whose requests have ended, by the position of their last event, oldest first.
     ended: VecDeque<(u64, Name)>,
@@ -96,6 +98,15 @@ pub(crate) struct First {
 }
 
 impl Keys {
+    /// Returns a place for at most `max` keys.
+    pub(crate) fn new(max: usize) -> Self {
+        Self(Mutex::new(Inner {
+            max,
+            entries: HashMap::new(),
+            ended: VecDeque::new(),
+        }))
+    }
+
     /// Adds the key of a request that was published before a restart, from the note that was stored
     /// beside its events. The latest note of a key counts. To be called in the order of the notes.
     pub(crate) fn restore(&self, router: &Router<Post>, restored: &RestoredKey) {
@@ -181,7 +192,7 @@ impl Inner {
     /// Forgets the keys of events that have left the history, and the oldest beyond the bound.
     fn forget(&mut self, left: u64) {
         while let Some((position, _)) = self.ended.front()
-            && (*position <= left || self.ended.len() >= IDEMPOTENCY_KEYS_MAX)
+            && (*position <= left || self.ended.len() >= self.max)
         {
             if let Some((_, name)) = self.ended.pop_front() {
                 self.entries.remove(&name);
@@ -248,7 +259,7 @@ fn parse_note(note: &[u8]) -> Option<(Option<Fingerprint>, &str)> {
 
 impl Stored {
     /// Returns the answer again, if the request is the same.
-    pub(crate) fn again(self, request: Fingerprint) -> Result<Response, Problem> {
+    pub(crate) fn again(self, request: Fingerprint) -> Answered {
         if self.request != request {
             return Err(of_another());
         }

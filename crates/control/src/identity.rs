@@ -12,7 +12,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::header::CACHE_CONTROL;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use graph::Id;
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::de::DeserializeOwned;
@@ -25,7 +25,7 @@ use crate::error::IdentityError;
 use crate::json::sentence;
 use crate::limits::{IDENTITY_BODY_BYTES_MAX, TICKET_TTL_DEFAULT};
 use crate::payload::media_type;
-use crate::problem::{Problem, ProblemType};
+use crate::problem::{Answered, Problem, ProblemType, in_json};
 use crate::query::Query;
 use crate::shared::piece::{Digest, IdentityPiece};
 use crate::time::now;
@@ -57,10 +57,7 @@ enum Time {
 }
 
 /// `POST /v1/tickets`
-pub(crate) async fn issue_ticket(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn issue_ticket(State(api): State<Shared>, request: Request) -> Answered {
     let caller = Caller::of(&request);
     let asked: TicketRequest = object(request).await?;
     if !(1..=TICKET_IDS_MAX).contains(&asked.ids.len()) {
@@ -137,10 +134,7 @@ enum Revoked {
 }
 
 /// `POST /v1/revocations`
-pub(crate) async fn revoke(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn revoke(State(api): State<Shared>, request: Request) -> Answered {
     let caller = Caller::of(&request);
     let now = now();
     let revoked = match object(request).await? {
@@ -193,7 +187,7 @@ pub(crate) async fn revoke(
             return Err(Problem::bad("body", why));
         }
     };
-    Ok(Json(revoked).into_response())
+    in_json(revoked)
 }
 
 /// Reads how long an id is to be banned, from the query of a request.

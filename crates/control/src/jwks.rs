@@ -8,7 +8,6 @@
 mod request;
 #[cfg(test)]
 mod tests;
-mod url;
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -17,18 +16,28 @@ use std::time::{Duration, Instant};
 
 use auth::KeySet;
 use parking_lot::{Condvar, Mutex};
+use webhook::outside::{LoggedFailures, OutsideUrl};
 
-use request::{FetchError, Requests};
-pub use url::JwksUrl;
+use request::Requests;
 
-/// Time between two fetches of a key set. Issuers publish a key hours before they sign with it.
-const INTERVAL: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 * 60 });
+/// Times of fetches.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    /// Time between two fetches of a key set. Issuers publish a key hours before they sign with it.
+    interval: Duration,
+    /// Time after a failed fetch until the next.
+    retry: Duration,
+    /// Time limit of a fetch, from the look-up of the name to the last byte.
+    timeout: Duration,
+}
 
-/// Time after a failed fetch until the next.
-const RETRY: Duration = Duration::from_millis(if cfg!(test) { 100 } else { 30_000 });
-
-/// Time after which a failure that goes on is logged again.
-const LOG_INTERVAL: Duration = Duration::from_secs(10 * 60);
+impl Pace {
+    const USUAL: Self = Self {
+        interval: Duration::from_secs(5 * 60),
+        retry: Duration::from_secs(30),
+        timeout: Duration::from_secs(5),
+    };
+}
 
 /// Most addresses: each has a thread.
 pub const JWKS_URLS_MAX: usize = 8;
@@ -44,7 +53,7 @@ pub struct JwksFetcher {
 
 /// Receives a key set that was fetched and differs from the one before it. Called on the thread of
 /// its address.
-pub type KeysChanged = dyn Fn(&JwksUrl, Arc<KeySet>) + Send + Sync;
+pub type KeysChanged = dyn Fn(&OutsideUrl, Arc<KeySet>) + Send + Sync;
 
 /// What became of the fetches of all addresses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -79,7 +88,7 @@ impl JwksMetrics {
 /// One address, shared by its thread and the callers.
 #[derive(Debug)]
 struct Source {
-    url: JwksUrl,
+    url: OutsideUrl,
     state: Mutex<State>,
     /// Wakes the thread, and those that wait for its first fetch.
     changed: Condvar,
@@ -118,7 +127,11 @@ impl JwksFetcher {
     /// # Errors
     ///
     /// When there are more than [`JWKS_URLS_MAX`], or a thread cannot be started.
-    pub fn start(urls: Vec<JwksUrl>, changed: Box<KeysChanged>) -> io::Result<Self> {
+    pub fn start(urls: Vec<OutsideUrl>, changed: Box<KeysChanged>) -> io::Result<Self> {
+        Self::start_at(Pace::USUAL, urls, changed)
+    }
+
+    fn start_at(pace: Pace, urls: Vec<OutsideUrl>, changed: Box<KeysChanged>) -> io::Result<Self> {
         if urls.len() > JWKS_URLS_MAX {
             let sentence = format!("there are more than {JWKS_URLS_MAX} addresses of key sets");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, sentence));
@@ -136,7 +149,7 @@ impl JwksFetcher {
             let (for_thread, changed) = (Arc::clone(&source), Arc::clone(&changed));
             thread::Builder::new()
                 .name("jwks".to_owned())
-                .spawn(move || run(&for_thread, &*changed))?;
+                .spawn(move || run(pace, &for_thread, &*changed))?;
             // Those that were started end when this is dropped.
             fetcher.sources.push(source);
         }
@@ -198,25 +211,33 @@ impl Drop for JwksFetcher {
 }
 
 /// The thread of an address.
-fn run(source: &Source, changed: &KeysChanged) {
-    let requests = Requests::new(&source.url);
+fn run(pace: Pace, source: &Source, changed: &KeysChanged) {
+    let requests = Requests::new(&source.url, pace.timeout);
     let mut known: Option<Arc<KeySet>> = None;
-    let mut failures = Failures::default();
+    let url = &source.url;
+    let mut failures = LoggedFailures::default();
     loop {
         let waiting = std::mem::take(&mut source.state.lock().waiting);
         let fetched = requests.fetch().map(Arc::new);
         let next = match &fetched {
             Ok(keys) => {
-                failures.end(&source.url, keys);
+                if failures.end() {
+                    let count = keys.len();
+                    tracing::info!("the key set {url} was fetched again; it has {count} keys");
+                }
                 if known.as_ref() != Some(keys) {
                     known = Some(Arc::clone(keys));
                     changed(&source.url, Arc::clone(keys));
                 }
-                INTERVAL
+                pace.interval
             }
             Err(error) => {
-                failures.log(&source.url, error);
-                RETRY
+                if failures.is_news(error) {
+                    tracing::warn!(
+                        "the key set {url} was not fetched, and the keys stay as they are: {error}"
+                    );
+                }
+                pace.retry
             }
         };
         source.record(fetched.ok().as_deref());
@@ -248,35 +269,5 @@ impl Source {
         let deadline = Instant::now() + time;
         self.changed.wait_while_until(&mut state, is_idle, deadline);
         !state.is_stopping
-    }
-}
-
-/// Log of failures: one line when they begin or change, one now and then, one when they end.
-#[derive(Default)]
-struct Failures {
-    logged: Option<(FetchError, Instant)>,
-}
-
-impl Failures {
-    fn log(&mut self, url: &JwksUrl, error: &FetchError) {
-        let is_news = match &self.logged {
-            Some((logged, at)) => logged != error || at.elapsed() >= LOG_INTERVAL,
-            None => true,
-        };
-        if is_news {
-            tracing::warn!(
-                "the key set {url} was not fetched, and the keys stay as they are: {error}"
-            );
-            self.logged = Some((error.clone(), Instant::now()));
-        }
-    }
-
-    fn end(&mut self, url: &JwksUrl, keys: &KeySet) {
-        if self.logged.take().is_some() {
-            tracing::info!(
-                "the key set {url} was fetched again; it has {} keys",
-                keys.len()
-            );
-        }
     }
 }

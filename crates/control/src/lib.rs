@@ -77,7 +77,7 @@ mod bulk;
 /// Downloads of the graph.
 mod backup;
 /// Presence for backends.
-mod presence;
+mod presence_requests;
 /// Inspecting and closing sessions.
 mod sessions;
 /// Whether an id would get what is published about another, and why.
@@ -87,7 +87,7 @@ mod identity;
 /// Program, version and uptime, which all programs report.
 mod run;
 /// This node and its cluster.
-mod cluster;
+mod cluster_status;
 /// Metrics as JSON.
 mod stats;
 /// Metrics for Prometheus, and those of the control API itself.
@@ -112,7 +112,7 @@ pub use control::{Config, Control, Listen, Threads, start};
 pub use demo::{Demo, DemoSecret};
 pub use error::{StartError, TokensError};
 pub use idempotency::RestoredKey;
-pub use jwks::{JWKS_URLS_MAX, JwksFetcher, JwksMetrics, JwksStats, JwksUrl, KeysChanged};
+pub use jwks::{JWKS_URLS_MAX, JwksFetcher, JwksMetrics, JwksStats, KeysChanged};
 pub use listener::LiveTls;
 #[cfg(feature = "sim")]
 pub use listener::sim::SimControl;

@@ -18,17 +18,6 @@ pub(crate) const THREADS: usize = 2;
 /// of `encke serve`.
 pub(crate) const ADMIN_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Connections at a time that have sent an authorized request. Publishers keep a few each; more
-/// than this would only wait for each other, and each costs a descriptor that a client could have.
-/// Beyond it a request is answered with 503: a client that is told so can wait.
-pub(crate) const AUTHORIZED_MAX: usize = if cfg!(test) { 8 } else { 512 };
-
-/// Connections at a time that have not sent an authorized request: health checks, clients without
-/// the token, and those whose first request has not come. Beyond it the one whose last request is
-/// oldest is closed. At 10,000 new connections a second, a publisher has 25 ms to send its head,
-/// which usually comes with the connection.
-pub(crate) const UNAUTHORIZED_MAX: usize = if cfg!(test) { 4 } else { 256 };
-
 /// How long a connection without an authorized request may stand idle after an answer. A watchdog
 /// may use one for two checks; it needs none for longer.
 pub(crate) const UNAUTHORIZED_IDLE_WAIT: Duration = Duration::from_secs(5);
@@ -130,19 +119,6 @@ pub(crate) const DISCARD_BYTES_MAX: usize = 4 << 20;
 /// memory stays bounded, and the mailboxes keep room for other publishers.
 pub(crate) const WINDOW_EVENTS_MAX: usize = 4096;
 
-/// Online ids that the waiting events of one batch may have together; a sixty-fourth of what a
-/// mailbox takes. A single event may have more.
-pub(crate) const WINDOW_TARGETS_MAX: u64 = if cfg!(test) { 8192 } else { 65_536 };
-
-/// Bytes that the waiting events of one batch may hold.
-pub(crate) const WINDOW_BYTES_MAX: usize = if cfg!(test) { 64 << 10 } else { 8 << 20 };
-
-/// Events and bytes of a batch that are handed to the log of a cluster at once and count together.
-/// Half of what the log groups in an entry; the entry that carries one must fit into a message of
-/// the engine. A larger event goes alone.
-pub(crate) const CHUNK_EVENTS_MAX: usize = if cfg!(test) { 4 } else { 512 };
-pub(crate) const CHUNK_BYTES_MAX: usize = if cfg!(test) { 400 } else { 128 << 10 };
-
 /// Revocations, bans and tickets of this node that had no effect, until their requests ask why. One
 /// that does not ask has gone.
 pub(crate) const SHARED_FAILURES_MAX: usize = 1024;
@@ -193,18 +169,12 @@ pub(crate) const COPY_PIECES_MAX: usize = 4;
 /// Bad lines that a summary lists; all are counted.
 pub(crate) const ERRORS_MAX: usize = 100;
 
-/// Receipts that a client has not read. A client that sends its whole batch before it reads gets
-/// away with about 150,000 lines.
-pub(crate) const UNREAD_BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { 16 << 20 };
-
 /// How long a client may leave that many receipts unread, without reading one. Then the batch ends
 /// with an error: a client that sends all before it reads would wait for ever for the server to
 /// read, as the server for it.
 pub(crate) const UNREAD_WAIT: Duration = Duration::from_secs(10);
 
-/// Bytes of such a batch that are still read and dropped, so that its client gets to read the
-/// error, and how long that may take.
-pub(crate) const DROPPED_BYTES_MAX: usize = if cfg!(test) { 4 << 20 } else { 1 << 30 };
+/// How long the rest of a batch may take that is read and dropped after its client was late.
 pub(crate) const DROPPED_WAIT: Duration = Duration::from_secs(60);
 
 /// How long a client may take no byte of an answer, and send none, before its connection is closed.
@@ -223,17 +193,9 @@ pub(crate) const PAGE_MAX: usize = 10_000;
 /// Bytes of an idempotency key: a UUID has 36.
 pub(crate) const IDEMPOTENCY_KEY_BYTES_MAX: usize = 128;
 
-/// Idempotency keys whose answers are kept, about 400 bytes each: 100 MiB. Beyond it the oldest are
-/// forgotten, and a request that comes again so late publishes again.
-pub(crate) const IDEMPOTENCY_KEYS_MAX: usize = if cfg!(test) { 8 } else { 262_144 };
-
 /// Events that a page of the history has, unless `limit` says otherwise, and at most.
 pub(crate) const HISTORY_PAGE_DEFAULT: usize = 100;
 pub(crate) const HISTORY_PAGE_MAX: usize = 1000;
-
-/// Bytes of events on a page of the history, unless a single one is larger: publishers wait while
-/// they are copied, about a millisecond.
-pub(crate) const HISTORY_PAGE_BYTES_MAX: usize = if cfg!(test) { 150 } else { 4 << 20 };
 
 /// Bytes of a request for a ticket or a revocation: 128 ids at their longest, escaped.
 pub(crate) const IDENTITY_BODY_BYTES_MAX: usize = 128 << 10;
@@ -279,20 +241,11 @@ pub(crate) const ONLINE_ID_BYTES_MAX: usize = 6 * ID_BYTES_MAX + 2;
 /// Bytes of a request that hides an id.
 pub(crate) const PRESENCE_BODY_BYTES_MAX: usize = 1024;
 
-/// Ids that hide. Each takes some hundred bytes.
-pub(crate) const HIDDEN_IDS_MAX: usize = if cfg!(test) { 3 } else { 1_000_000 };
-
-/// Programs that read presence at a time: each looks for edges ten times a second.
-pub(crate) const FEEDS_MAX: usize = if cfg!(test) { 2 } else { 64 };
-
 /// How often a reader of presence looks for edges.
 pub(crate) const FEED_TICK: Duration = Duration::from_millis(100);
 
 /// How long a reader of presence hears nothing, before it is told that the server is there.
 pub(crate) const FEED_HEARTBEAT: Duration = Duration::from_secs(25);
-
-/// Ids in a line of a snapshot, as for clients.
-pub(crate) const FEED_IDS_PER_LINE: usize = if cfg!(test) { 3 } else { 1_000 };
 
 /// Edges that are handed to a connection together.
 pub(crate) const FEED_LINES_PER_PIECE: usize = 1_000;
@@ -304,10 +257,73 @@ pub(crate) const FEED_PIECES_MAX: usize = 4;
 /// longer than anybody tries again.
 pub(crate) const IDEMPOTENCY_KEY_SECONDS: u64 = 24 * 3600;
 
-/// Bytes of the answers that all nodes of a cluster know by their idempotency keys. Beyond it the
-/// oldest are forgotten, and a repeat of their request is answered with the id of its event alone.
-pub(crate) const ANSWERS_BYTES_MAX: usize = if cfg!(test) { 1000 } else { 64 << 20 };
-
 /// Repeats of idempotency keys that are remembered by their positions, so that a node that fills
 /// its history again leaves out their events. More than a history of usual size has.
 pub(crate) const REPEATS_MAX: usize = 65_536;
+
+/// Bounds that the parts of the API are given, so that a test can reach them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Connections at a time that have sent an authorized request. Publishers keep a few each; more
+    /// than this would only wait for each other, and each costs a descriptor that a client could
+    /// have. Beyond it a request is answered with 503: a client that is told so can wait.
+    pub(crate) authorized_max: usize,
+    /// Connections at a time that have not sent an authorized request: health checks, clients
+    /// without the token, and those whose first request has not come. Beyond it the one whose last
+    /// request is oldest is closed. At 10,000 new connections a second, a publisher has 25 ms to
+    /// send its head, which usually comes with the connection.
+    pub(crate) unauthorized_max: usize,
+    /// Online ids that the waiting events of one batch may have together; a sixty-fourth of what a
+    /// mailbox takes. A single event may have more.
+    pub(crate) window_targets_max: u64,
+    /// Bytes that the waiting events of one batch may hold.
+    pub(crate) window_bytes_max: usize,
+    /// Events and bytes of a batch that are handed to the log of a cluster at once and count
+    /// together. Half of what the log groups in an entry; the entry that carries one must fit into
+    /// a message of the engine. A larger event goes alone.
+    pub(crate) chunk_events_max: usize,
+    /// Bytes of such a part of a batch.
+    pub(crate) chunk_bytes_max: usize,
+    /// Receipts that a client has not read. A client that sends its whole batch before it reads
+    /// gets away with about 150,000 lines.
+    pub(crate) unread_bytes_max: usize,
+    /// Bytes of a batch whose client was late to read that are still read and dropped, so that the
+    /// client gets to read the error.
+    pub(crate) dropped_bytes_max: usize,
+    /// Idempotency keys whose answers are kept, about 400 bytes each: 100 MiB. Beyond it the oldest
+    /// are forgotten, and a request that comes again so late publishes again.
+    pub(crate) idempotency_keys_max: usize,
+    /// Bytes of events on a page of the history, unless a single one is larger: publishers wait
+    /// while they are copied, about a millisecond.
+    pub(crate) history_page_bytes_max: usize,
+    /// Ids that hide. Each takes some hundred bytes.
+    pub(crate) hidden_ids_max: usize,
+    /// Programs that read presence at a time: each looks for edges ten times a second.
+    pub(crate) feeds_max: usize,
+    /// Ids in a line of a snapshot, as for clients.
+    pub(crate) feed_ids_per_line: usize,
+    /// Bytes of the answers that all nodes of a cluster know by their idempotency keys. Beyond it
+    /// the oldest are forgotten, and a repeat of their request is answered with the id of its event
+    /// alone.
+    pub(crate) answers_bytes_max: usize,
+}
+
+impl Limits {
+    /// Those of a server.
+    pub(crate) const USUAL: Self = Self {
+        authorized_max: 512,
+        unauthorized_max: 256,
+        window_targets_max: 65_536,
+        window_bytes_max: 8 << 20,
+        chunk_events_max: 512,
+        chunk_bytes_max: 128 << 10,
+        unread_bytes_max: 16 << 20,
+        dropped_bytes_max: 1 << 30,
+        idempotency_keys_max: 262_144,
+        history_page_bytes_max: 4 << 20,
+        hidden_ids_max: 1_000_000,
+        feeds_max: 64,
+        feed_ids_per_line: 1_000,
+        answers_bytes_max: 64 << 20,
+    };
+}

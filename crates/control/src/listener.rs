@@ -49,7 +49,8 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::limits::{
-    ACCEPT_PAUSE, KEEPALIVE_INTERVAL, KEEPALIVE_TIME, PAUSE_WARNING_INTERVAL, READ_BYTES_MAX,
+    ACCEPT_PAUSE, KEEPALIVE_INTERVAL, KEEPALIVE_TIME, Limits, PAUSE_WARNING_INTERVAL,
+    READ_BYTES_MAX,
 };
 use crate::metrics::listener::ListenerMetrics;
 use crate::places::{Place, Places};
@@ -137,6 +138,8 @@ pub(crate) struct Entry {
     pub(crate) http: Router,
     /// Metrics of all connections.
     pub(crate) counts: Arc<ListenerMetrics>,
+    /// Bounds of connections.
+    pub(crate) limits: Limits,
     /// TLS, if connections begin with a handshake.
     pub(crate) tls: Option<LiveTls>,
 }
@@ -151,7 +154,7 @@ impl Listener {
             },
             tls: entrance.tls,
             stopping: watch::Sender::new(()),
-            places: Places::new(entrance.counts.clone(), head_timeout),
+            places: Places::new(entrance.counts.clone(), head_timeout, entrance.limits),
             reserve: Reserve::take(),
             counts: entrance.counts,
             warned: None,

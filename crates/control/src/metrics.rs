@@ -9,42 +9,30 @@ pub(crate) mod text;
 pub(crate) mod published;
 /// Connections of the control listener.
 pub(crate) mod listener;
-/// The history.
-mod history;
-/// The log of a cluster.
-mod log;
-/// Presence.
-mod presence;
-/// The webhook.
-mod webhook;
 /// Workers.
 pub(crate) mod snapshot;
 /// What the kernel says of the process.
 mod process;
 
-use ::webhook::WebhookStats;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use reactor::Latencies;
 use replication::Status;
-use router::{HistoryMetrics, Recorder};
-use server::ServerStats;
+use router::{HistoryMetrics, LogMetrics, Recorder};
+use server::{Presence, ServerStats};
+use webhook::WebhookStats;
 
 use crate::api::{Api, Shared};
 use crate::jwks::JwksStats;
 use crate::live_tokens::TokenCounts;
-use crate::run::Run;
-use listener::ListenerCounts;
-use presence::PresenceStats;
 use process::Process;
-use published::{BOUNDS, FanOut, Verb};
+use published::{BOUNDS, Published, Verb};
 use text::{Kind, Text};
 
 /// `GET /metrics`
 pub(crate) async fn metrics(State(api): State<Shared>, fields: HeaderMap) -> Response {
-    let scrape = Scrape::of(&api, api.server.stats());
-    exposition(&fields, |text| scrape.write(text))
+    let stats = api.server.stats();
+    exposition(&fields, |text| write(text, &api, &stats))
 }
 
 /// Returns the answer with what there is to say of the process and what `write` adds, in the format
@@ -57,164 +45,170 @@ pub(crate) fn exposition(fields: &HeaderMap, write: impl FnOnce(&mut Text)) -> R
     text.into_response()
 }
 
-impl Scrape {
-    pub(crate) fn of(api: &Api, stats: ServerStats) -> Self {
-        let router = api.router();
-        Self {
-            run: api.run(),
-            online: router.online(),
-            graph: router.graph().counts(),
-            commits: router.graph().commits(),
-            waiting_changes: router.graph().waiting_changes(),
-            stats,
-            verbs: Verb::ALL.map(|verb| (verb, api.published.verb(verb))),
-            pending: api.published.requests_pending(),
-            fan_out: api.published.fan_out(),
-            publish_latency: api.published.latency.read(),
-            visits: api.listening.visits(),
-            key_sets: api.key_sets.stats(),
-            tokens: api.tokens.counts(),
-            history: router.recorder().map(Recorder::metrics),
-            cluster: api.replicated.as_ref().map(|own| own.log.status()),
-            webhook: api.webhook.as_ref().map(|webhook| webhook.stats()),
-            presence: api.server.presence().map(|presence| PresenceStats {
-                online: presence.online().count(),
-                hidden: presence.online().hidden_count(),
-                counts: presence.counts(),
-            }),
-        }
+/// Writes all metrics of a server whose workers have counted `stats`.
+pub(crate) fn write(text: &mut Text, api: &Api, stats: &ServerStats) {
+    let router = api.router();
+    let graph = router.graph();
+    api.run().write(text);
+    text.gauge("online_ids", router.online() as f64);
+    let counts = graph.counts();
+    text.gauge("graph_ids", counts.ids as f64);
+    text.gauge("graph_edges", counts.edges as f64);
+    let entries = counts.dictionary_entries as f64;
+    text.gauge("graph_dictionary_entries", entries);
+    if let Some(commits) = graph.commits() {
+        text.gauge("store_waiting_changes", graph.waiting_changes() as f64);
+        text.counter("store_commits", commits.done);
+        text.counter("store_commit_failures", commits.failed);
+        text.counter("store_commit_seconds", commits.time.as_secs_f64());
     }
+    let pending = api.published.requests_pending();
+    text.gauge("publishes_pending", pending as f64);
+    text.gauge("buffer_limit_bytes", stats.buffer_limit_bytes as f64);
+    write_published(text, &api.published);
+    text.latency("delivery_latency_seconds", &stats.delivery_latency);
+    if let Some(lines) = stats.access_log {
+        let lines = [
+            ("written", lines.written),
+            ("dropped", lines.dropped),
+            ("failed", lines.failed),
+        ];
+        text.counters("access_log_lines", "outcome", lines);
+    }
+    api.listening.visits().write(text);
+    if let Some(key_sets) = &api.key_sets.stats() {
+        write_key_sets(text, key_sets);
+    }
+    write_tokens(text, &api.tokens.counts());
+    if let Some(metrics) = &router.recorder().map(Recorder::metrics) {
+        write_history(text, metrics);
+    }
+    if let Some(replicated) = &api.replicated {
+        write_log(text, &replicated.log.status());
+    }
+    if let Some(webhook) = &api.webhook {
+        write_webhook(text, &webhook.stats());
+    }
+    if let Some(presence) = api.server.presence() {
+        write_presence(text, presence);
+    }
+    snapshot::write(text, &stats.metrics);
 }
 
-/// All metrics at the time of one scrape.
-#[derive(Debug)]
-pub(crate) struct Scrape {
-    run: Run,
-    online: usize,
-    graph: graph::Counts,
-    commits: Option<graph::Commits>,
-    waiting_changes: usize,
-    stats: ServerStats,
-    verbs: [(Verb, u64); Verb::ALL.len()],
-    pending: u64,
-    fan_out: FanOut,
-    publish_latency: Latencies,
-    visits: ListenerCounts,
-    key_sets: Option<JwksStats>,
-    tokens: TokenCounts,
-    history: Option<HistoryMetrics>,
-    cluster: Option<Status>,
-    webhook: Option<WebhookStats>,
-    presence: Option<PresenceStats>,
+fn write_published(text: &mut Text, published: &Published) {
+    let verbs = Verb::ALL.map(|verb| (verb.name(), published.verb(verb)));
+    text.counters("publishes", "verb", verbs);
+    let fan_out = published.fan_out();
+    let bounds = BOUNDS.iter().map(|bound| *bound as f64);
+    let buckets = bounds.chain([f64::INFINITY]).zip(fan_out.buckets);
+    text.known(Kind::Histogram, "publish_fan_out_ids")
+        .histogram(fan_out.sum as f64, buckets);
+    text.latency("publish_latency_seconds", &published.latency.read());
 }
 
-impl Scrape {
-    pub(crate) fn write(&self, text: &mut Text) {
-        self.run.write(text);
-        let help = "Ids with at least one open session.";
-        text.gauge("online_ids", help, self.online as f64);
-        let help = "Ids with a subscription or a subscriber, and ids that sessions keep in the \
-                    dictionary.";
-        text.gauge("graph_ids", help, self.graph.ids as f64);
-        let edges = self.graph.edges as f64;
-        text.gauge("graph_edges", "Subscriptions in the graph.", edges);
-        let help = "Ids kept in the dictionary: texts, and integers of 2^31 and more.";
-        let entries = self.graph.dictionary_entries as f64;
-        text.gauge("graph_dictionary_entries", help, entries);
-        if let Some(commits) = &self.commits {
-            let help = "Changes of the graph that wait for the disk.";
-            text.gauge("store_waiting_changes", help, self.waiting_changes as f64);
-            let help = "Commits of the graph that are on disk. One has many changes.";
-            text.counter("store_commits", help, commits.done);
-            let help = "Commits of the graph that failed. Their changes were refused.";
-            text.counter("store_commit_failures", help, commits.failed);
-            let help = "Time that commits of the graph took.";
-            text.counter("store_commit_seconds", help, commits.time.as_secs_f64());
-        }
-        let help = "Publish requests that wait for their receipts.";
-        text.gauge("publishes_pending", help, self.pending as f64);
-        let help = "Most bytes that buffers may take: --buffer-bytes.";
-        let limit = self.stats.buffer_limit_bytes as f64;
-        text.gauge("buffer_limit_bytes", help, limit);
-        self.write_published(text);
-        let help = "Time from a whole request to publish or send one event until its receipt, \
-                    without batches and clients.";
-        text.latency("publish_latency_seconds", help, &self.publish_latency);
-        let help = "Time from the acceptance of an event, or of a part of a batch, until a worker \
-                    has written it to all its recipients, or queued it for those whose sockets \
-                    are full. One for each worker that has recipients.";
-        text.latency(
-            "delivery_latency_seconds",
-            help,
-            &self.stats.delivery_latency,
-        );
-        if let Some(lines) = self.stats.access_log {
-            let help = "Lines of the access log, by outcome. Dropped: too many waited for the \
-                        disk. Failed: the file did not take them.";
-            let lines = [
-                ("written", lines.written),
-                ("dropped", lines.dropped),
-                ("failed", lines.failed),
-            ];
-            text.counters("access_log_lines", help, "outcome", lines);
-        }
-        self.visits.write(text);
-        if let Some(key_sets) = &self.key_sets {
-            write_key_sets(text, key_sets);
-        }
-        write_tokens(text, &self.tokens);
-        if let Some(metrics) = &self.history {
-            history::write(text, metrics);
-        }
-        if let Some(status) = &self.cluster {
-            log::write(text, status);
-        }
-        if let Some(stats) = &self.webhook {
-            webhook::write(text, stats);
-        }
-        if let Some(stats) = &self.presence {
-            presence::write(text, stats);
-        }
-        snapshot::write(text, &self.stats.metrics);
-    }
-
-    fn write_published(&self, text: &mut Text) {
-        let help = "Events published, by the kind of request: publish, send or batch.";
-        let verbs = self.verbs.map(|(verb, count)| (verb.name(), count));
-        text.counters("publishes", help, "verb", verbs);
-        let help = "Online ids that an event was published to.";
-        let bounds = BOUNDS.iter().map(|bound| *bound as f64);
-        let buckets = bounds.chain([f64::INFINITY]).zip(self.fan_out.buckets);
-        text.metric(Kind::Histogram, "publish_fan_out_ids", help)
-            .histogram(self.fan_out.sum as f64, buckets);
-    }
-}
-
-/// Writes the metrics of key sets.
 fn write_key_sets(text: &mut Text, stats: &JwksStats) {
-    let help = "Fetches of key sets (JWKS) that succeeded.";
-    text.counter("jwks_fetches", help, stats.fetched);
-    let help = "Fetches of key sets (JWKS) that failed and left the keys as they were.";
-    text.counter("jwks_fetch_failures", help, stats.failed);
-    let help = "Usable keys of all fetched key sets.";
-    text.gauge("jwks_keys", help, stats.keys as f64);
+    text.counter("jwks_fetches", stats.fetched);
+    text.counter("jwks_fetch_failures", stats.failed);
+    text.gauge("jwks_keys", stats.keys as f64);
     // Absent until each key set was fetched once.
     if let Some(age) = stats.age {
-        let help = "Age of the oldest of the fetched key sets.";
-        text.gauge("jwks_age_seconds", help, age.as_secs_f64());
+        text.gauge("jwks_age_seconds", age.as_secs_f64());
     }
 }
 
 /// Writes requests by token. The names are those of the file of tokens, so they are bounded.
 pub(crate) fn write_tokens(text: &mut Text, counts: &TokenCounts) {
-    let help = "Requests with a valid token, by its name; `local` without one.";
-    let requests = counts
-        .requests
-        .iter()
-        .map(|(name, count)| (&**name, *count));
-    text.counters("control_requests", help, "token", requests);
-    let help = "Requests that were denied, by reason: no_token, wrong_token, right (the token \
-                lacks it, or may not name the id), not_local (a web page or a proxy).";
+    let requests = counts.requests.iter();
+    let requests = requests.map(|(name, count)| (&**name, *count));
+    text.counters("control_requests", "token", requests);
     let denied = counts.denied.iter().copied();
-    text.counters("control_denied", help, "reason", denied);
+    text.counters("control_denied", "reason", denied);
+}
+
+fn write_history(text: &mut Text, metrics: &HistoryMetrics) {
+    text.gauge("history_bytes", metrics.bytes as f64);
+    text.gauge("history_events", metrics.events as f64);
+    text.gauge("history_age_seconds", f64::from(metrics.age_seconds));
+    text.counter("history_appended", metrics.counts.appended);
+    text.counter("history_skipped", metrics.counts.skipped);
+    text.counter("history_lost", metrics.counts.lost);
+    if let Some(log) = &metrics.log {
+        write_history_on_disk(text, log);
+    }
+}
+
+fn write_history_on_disk(text: &mut Text, metrics: &LogMetrics) {
+    text.gauge("history_disk_bytes", metrics.disk_bytes as f64);
+    text.gauge("history_disk_segments", metrics.segments as f64);
+    text.flag("history_disk_failed", metrics.has_failed);
+    text.counter("history_disk_events", metrics.events);
+    text.counter("history_disk_written_bytes", metrics.bytes);
+    text.counter("history_disk_syncs", metrics.syncs);
+    text.counter("history_disk_failures", metrics.failures);
+    text.counter("history_disk_unstored", metrics.unstored);
+    let time = metrics.sync_time.as_secs_f64();
+    text.counter("history_disk_sync_seconds", time);
+}
+
+/// Writes the metrics of the log of a cluster.
+fn write_log(text: &mut Text, status: &Status) {
+    let engine = &status.engine;
+    let followers = engine.followers.iter();
+    let current = followers.clone().filter(|it| it.is_current).count();
+    let lag = followers.map(|it| it.lag).max().unwrap_or(0);
+    let leaderless = engine.leaderless.as_secs_f64();
+    text.flag("log_connected", status.is_connected);
+    text.flag("log_ready", status.not_ready.is_none());
+    text.gauge("log_lag_seconds", status.lag.as_secs_f64());
+    text.gauge("log_applied_sequence", status.applied.number() as f64);
+    text.gauge("log_last_sequence", status.last.number() as f64);
+    text.gauge("log_in_flight_entries", status.in_flight as f64);
+    text.gauge("log_waiting_bytes", status.waiting_bytes as f64);
+    text.gauge("log_bytes", engine.bytes as f64);
+    text.gauge("log_bytes_max", engine.bytes_max as f64);
+    text.flag("log_has_leader", engine.leader.is_some());
+    text.gauge("log_leader_silent_seconds", leaderless);
+    text.gauge("log_followers", engine.followers.len() as f64);
+    text.gauge("log_followers_current", current as f64);
+    text.gauge("log_follower_lag_entries", lag as f64);
+    text.gauge("cluster_nodes", status.nodes.len() as f64);
+    text.counter("log_entries", status.entries);
+    text.counter("log_skipped", status.skipped);
+    text.counter("log_resent", status.resent);
+    text.counter("log_connects", engine.connects);
+    text.counter("log_disconnects", engine.disconnects);
+    text.counter("log_messages_dropped", engine.dropped);
+    text.counter("log_consumers", engine.consumers);
+    text.counter("log_consumers_silent", engine.consumers_silent);
+    text.counter("log_consumers_skipped", engine.consumers_skipped);
+}
+
+fn write_webhook(text: &mut Text, stats: &WebhookStats) {
+    let events = [("delivered", stats.delivered), ("dropped", stats.dropped)];
+    text.counters("webhook_events", "outcome", events);
+    let requests = [
+        ("accepted", stats.accepted),
+        ("refused", stats.refused),
+        ("failed", stats.failed),
+    ];
+    text.counters("webhook_requests", "outcome", requests);
+    text.gauge("webhook_queue_events", stats.queued_events as f64);
+    text.gauge("webhook_queue_bytes", stats.queued_bytes as f64);
+    text.flag("webhook_stopped", stats.is_stopped);
+}
+
+fn write_presence(text: &mut Text, presence: &Presence) {
+    let (online, counts) = (presence.online(), presence.counts());
+    let edges = [
+        ("told", counts.told),
+        ("bulk", counts.bulk),
+        ("crowded", counts.crowded),
+        ("undone", counts.undone),
+    ];
+    text.counters("presence_edges", "outcome", edges);
+    text.gauge("presence_online_ids", online.count() as f64);
+    text.gauge("presence_hidden_ids", online.hidden_count() as f64);
+    text.gauge("presence_leaving_ids", counts.leaving as f64);
+    text.gauge("presence_queue_edges", counts.waiting as f64);
+    text.gauge("presence_handover_edges", counts.handover as f64);
 }

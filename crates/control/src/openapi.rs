@@ -2,13 +2,11 @@
 //!
 //! Owns how the metrics of the workers get into it: they are described where they are declared.
 
-use std::collections::BTreeMap;
-
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use reactor::{MetricDescription, MetricKind};
-use serde::Serialize;
+use serde_json::{Map, json};
 
 use crate::api::Shared;
 
@@ -24,60 +22,27 @@ pub(crate) async fn openapi(State(api): State<Shared>) -> Response {
     ([(CONTENT_TYPE, "application/json")], page).into_response()
 }
 
-/// Schema of a metric, or of metrics by name.
-#[derive(Serialize)]
-struct Schema<'a> {
-    r#type: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<&'a str>,
-    #[serde(flatten)]
-    members: Members<'a>,
-}
-
-/// Members of an object.
-#[derive(Serialize, Default)]
-struct Members<'a> {
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    properties: BTreeMap<&'a str, Schema<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    required: Vec<&'a str>,
-}
-
-impl<'a> Members<'a> {
-    fn add(&mut self, name: &'a str, schema: Schema<'a>) {
-        self.properties.insert(name, schema);
-        self.required.push(name);
-    }
-}
-
 /// Returns the description of an API with these metrics.
 fn page(metrics: &[MetricDescription]) -> String {
-    let mut all = Members::default();
+    let mut properties = Map::new();
     for named in metrics.chunk_by(|a, b| a.name == b.name) {
-        let value = || match named[0].kind {
+        let value = match named[0].kind {
             MetricKind::Time => "number",
             MetricKind::Counter | MetricKind::Gauge | MetricKind::Bucket => "integer",
         };
-        let mut members = Members::default();
-        for (_, label) in named.iter().filter_map(|metric| metric.label) {
-            let schema = Schema {
-                r#type: value(),
-                description: None,
-                members: Members::default(),
-            };
-            members.add(label, schema);
-        }
-        let schema = Schema {
-            r#type: if members.required.is_empty() {
-                value()
-            } else {
-                "object"
-            },
-            description: Some(named[0].help),
-            members,
+        let labels: Vec<&str> = named.iter().filter_map(|it| Some(it.label?.1)).collect();
+        let of_label = |label: &&str| ((*label).to_owned(), json!({ "type": value }));
+        let schema = match labels.is_empty() {
+            true => json!({ "type": value, "description": named[0].help }),
+            false => json!({
+                "type": "object", "description": named[0].help, "required": labels,
+                "properties": labels.iter().map(of_label).collect::<Map<_, _>>(),
+            }),
         };
-        all.add(named[0].name, schema);
+        properties.insert(named[0].name.to_owned(), schema);
     }
-    let members = serde_json::to_string(&all).expect("names and texts are JSON");
+    let mut required: Vec<&str> = metrics.iter().map(|metric| metric.name).collect();
+    required.dedup();
+    let members = json!({ "properties": properties, "required": required }).to_string();
     PAGE.replacen(NO_METRICS, &members[1..members.len() - 1], 1)
 }

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use crate::limits::{AUTHORIZED_MAX, UNAUTHORIZED_MAX, UNAUTHORIZED_WAIT};
+use crate::limits::{Limits, UNAUTHORIZED_WAIT};
 use crate::metrics::listener::ListenerMetrics;
 
 /// Places of a listener. They live as long as its connections.
@@ -22,6 +22,7 @@ pub(crate) struct Places {
     state: Mutex<State>,
     metrics: Arc<ListenerMetrics>,
     head_timeout: Duration,
+    limits: Limits,
 }
 
 #[derive(Debug, Default)]
@@ -49,11 +50,16 @@ enum Standing {
 }
 
 impl Places {
-    pub(crate) fn new(metrics: Arc<ListenerMetrics>, head_timeout: Duration) -> Arc<Self> {
+    pub(crate) fn new(
+        metrics: Arc<ListenerMetrics>,
+        head_timeout: Duration,
+        limits: Limits,
+    ) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::default(),
             metrics,
             head_timeout,
+            limits,
         })
     }
 
@@ -61,7 +67,7 @@ impl Places {
     pub(crate) fn enter(self: &Arc<Self>) -> Arc<Place> {
         let give_way = Arc::new(Notify::new());
         let mut state = self.state.lock();
-        if state.unauthorized.len() >= UNAUTHORIZED_MAX {
+        if state.unauthorized.len() >= self.limits.unauthorized_max {
             state.end_oldest(&self.metrics);
         }
         let number = state.put(Arc::clone(&give_way));
@@ -114,24 +120,28 @@ impl Place {
         }
     }
 
-    /// Notes that the connection has sent an authorized request. False if there are too many of
-    /// those connections.
-    pub(crate) fn authorize(&self) -> bool {
+    /// Notes that the connection has sent an authorized request.
+    ///
+    /// # Errors
+    ///
+    /// The most of those connections, if there are as many.
+    pub(crate) fn authorize(&self) -> Result<(), usize> {
         let mut standing = self.standing.lock();
         let Standing::Unauthorized { number, .. } = *standing else {
-            return true;
+            return Ok(());
         };
         let mut state = self.places.state.lock();
-        if state.authorized >= AUTHORIZED_MAX {
+        let most = self.places.limits.authorized_max;
+        if state.authorized >= most {
             self.places.metrics.refuse();
-            return false;
+            return Err(most);
         }
         // One that has to give way is ended all the same: its place is taken.
         if state.unauthorized.remove(&number).is_some() {
             state.authorized += 1;
             *standing = Standing::Authorized;
         }
-        true
+        Ok(())
     }
 
     /// Returns whether the connection has sent an authorized request.

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
+use axum::Json;
 use axum::extract::Request;
 use axum::http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
@@ -17,6 +18,14 @@ pub(crate) use crate::problem_type::ProblemType;
 
 /// The media type of problem details.
 pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
+
+/// Result of a handler: the answer, or what is wrong.
+pub(crate) type Answered = Result<Response, Problem>;
+
+/// Answers with a value in JSON.
+pub(crate) fn in_json(value: impl Serialize) -> Answered {
+    Ok(Json(value).into_response())
+}
 
 /// An error for the client. Lives until the answer is written.
 #[derive(Debug, Clone)]
@@ -71,10 +80,11 @@ impl Problem {
     }
 
     /// Returns the problem of a token that lacks a right (403; RFC 6750, section 3.1).
-    pub(crate) fn forbidden(detail: String, challenge: &'static str) -> Self {
+    pub(crate) fn forbidden(detail: String, challenge: &str) -> Self {
+        let challenge = HeaderValue::from_str(challenge).expect("names of rights are ASCII");
         let mut problem =
             Self::new(StatusCode::FORBIDDEN, detail).of_type(ProblemType::InsufficientRight);
-        problem.header = Some((WWW_AUTHENTICATE, HeaderValue::from_static(challenge)));
+        problem.header = Some((WWW_AUTHENTICATE, challenge));
         problem
     }
 
@@ -115,8 +125,8 @@ impl Problem {
 
     /// Returns the body of the answer.
     pub(crate) fn to_json(&self) -> Vec<u8> {
-        let (kind, title) = match self.kind.described() {
-            Some((name, _, title)) => (format!("{PREFIX}{name}").into(), title),
+        let (kind, title) = match self.kind.title() {
+            Some(title) => (format!("{PREFIX}{}", self.kind.name()).into(), title),
             None => {
                 let reason = self.status.canonical_reason();
                 (Cow::Borrowed("about:blank"), reason.unwrap_or("Error"))

@@ -3,12 +3,14 @@
 //! A type keeps its name and its meaning in later versions; new ones may be added.
 
 use axum::http::StatusCode;
+use serde::Serialize;
 
 /// Beginning of the URIs of all types. It names, and does not lead to a page.
 pub(crate) const PREFIX: &str = "urn:encke:problem:";
 
 /// Type of a problem.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum ProblemType {
     BadRequest,
     Unauthorized,
@@ -39,137 +41,65 @@ pub(crate) enum ProblemType {
     Other,
 }
 
-use ProblemType as T;
+use ProblemType::*;
 
 impl ProblemType {
-    /// All types but [`Self::Other`], with their names, their statuses and their titles.
-    pub(crate) const ALL: &'static [(Self, &'static str, u16, &'static str)] = &[
-        (T::BadRequest, "bad-request", 400, "Bad request"),
+    /// All types but [`Self::Other`], with their statuses and their titles.
+    pub(crate) const ALL: &'static [(Self, u16, &'static str)] = &[
+        (BadRequest, 400, "Bad request"),
+        (Unauthorized, 401, "A valid token is needed"),
         (
-            T::Unauthorized,
-            "unauthorized",
-            401,
-            "A valid token is needed",
-        ),
-        (
-            T::NotLocal,
-            "not-local",
+            NotLocal,
             403,
             "Only programs of this machine may ask without a token",
         ),
+        (InsufficientRight, 403, "The token lacks the right"),
+        (NotFound, 404, "There is nothing at this path"),
+        (NoHistory, 404, "There is no history"),
+        (NoCluster, 404, "The server is not a node of a cluster"),
+        (NoPresence, 404, "The server does not keep who is online"),
+        (MethodNotAllowed, 405, "The path does not take this method"),
+        (BodyTooLate, 408, "The body did not come in time"),
+        (NotConfigured, 409, "The server is not configured for this"),
+        (KeyInUse, 409, "A request with this key is under way"),
+        (BatchBrokenOff, 409, "The batch with this key was cut short"),
+        (Conflict, 409, "Another request is in the way"),
+        (TooLarge, 413, "The request is too large"),
+        (UnsupportedMediaType, 415, "The media type is not supported"),
+        (KeyOfAnother, 422, "The key belongs to another request"),
+        (HeadTooLarge, 431, "The head of the request is too large"),
+        (Internal, 500, "The server failed"),
+        (DiskFailed, 500, "The disk failed"),
+        (Busy, 503, "The server can do this later"),
+        (NotReady, 503, "The server takes no clients"),
         (
-            T::InsufficientRight,
-            "insufficient-right",
-            403,
-            "The token lacks the right",
-        ),
-        (
-            T::NotFound,
-            "not-found",
-            404,
-            "There is nothing at this path",
-        ),
-        (T::NoHistory, "no-history", 404, "There is no history"),
-        (
-            T::NoCluster,
-            "no-cluster",
-            404,
-            "The server is not a node of a cluster",
-        ),
-        (
-            T::NoPresence,
-            "no-presence",
-            404,
-            "The server does not keep who is online",
-        ),
-        (
-            T::MethodNotAllowed,
-            "method-not-allowed",
-            405,
-            "The path does not take this method",
-        ),
-        (
-            T::BodyTooLate,
-            "body-too-late",
-            408,
-            "The body did not come in time",
-        ),
-        (
-            T::NotConfigured,
-            "not-configured",
-            409,
-            "The server is not configured for this",
-        ),
-        (
-            T::KeyInUse,
-            "key-in-use",
-            409,
-            "A request with this key is under way",
-        ),
-        (
-            T::BatchBrokenOff,
-            "batch-broken-off",
-            409,
-            "The batch with this key was cut short",
-        ),
-        (
-            T::Conflict,
-            "conflict",
-            409,
-            "Another request is in the way",
-        ),
-        (T::TooLarge, "too-large", 413, "The request is too large"),
-        (
-            T::UnsupportedMediaType,
-            "unsupported-media-type",
-            415,
-            "The media type is not supported",
-        ),
-        (
-            T::KeyOfAnother,
-            "key-of-another",
-            422,
-            "The key belongs to another request",
-        ),
-        (
-            T::HeadTooLarge,
-            "head-too-large",
-            431,
-            "The head of the request is too large",
-        ),
-        (T::Internal, "internal", 500, "The server failed"),
-        (T::DiskFailed, "disk-failed", 500, "The disk failed"),
-        (T::Busy, "busy", 503, "The server can do this later"),
-        (T::NotReady, "not-ready", 503, "The server takes no clients"),
-        (
-            T::LogUnavailable,
-            "log-unavailable",
+            LogUnavailable,
             503,
             "The log of the cluster takes nothing now",
         ),
-        (
-            T::Unconfirmed,
-            "unconfirmed",
-            504,
-            "The outcome is not known",
-        ),
-        (T::Full, "full", 507, "The server has no room for this"),
+        (Unconfirmed, 504, "The outcome is not known"),
+        (Full, 507, "The server has no room for this"),
     ];
 
     /// Returns the type that says no more than a status. The first one of a status is its general
     /// one, except for conflicts.
     pub(crate) fn of(status: StatusCode) -> Self {
-        let general = |&&(kind, _, code, _): &&(Self, _, u16, _)| {
-            code == status.as_u16()
-                && !matches!(kind, T::NotConfigured | T::KeyInUse | T::BatchBrokenOff)
+        let general = |&&(kind, code, _): &&(Self, u16, _)| {
+            code == status.as_u16() && !matches!(kind, NotConfigured | KeyInUse | BatchBrokenOff)
         };
-        Self::ALL.iter().find(general).map_or(T::Other, |it| it.0)
+        Self::ALL.iter().find(general).map_or(Other, |it| it.0)
     }
 
-    /// Returns the name at the end of its URI, its status and its title.
-    pub(crate) fn described(self) -> Option<(&'static str, u16, &'static str)> {
+    /// Returns the name at the end of its URI: that of the variant, in small letters.
+    pub(crate) fn name(self) -> String {
+        let name = serde_json::to_value(self).expect("a variant is a string");
+        name.as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Returns its title.
+    pub(crate) fn title(self) -> Option<&'static str> {
         let it = Self::ALL.iter().find(|(kind, ..)| *kind == self)?;
-        Some((it.1, it.2, it.3))
+        Some(it.2)
     }
 }
 
@@ -185,11 +115,11 @@ mod tests {
     #[test]
     fn each_type_is_on_the_page_with_its_status_and_no_other_is() {
         let mut names = HashSet::new();
-        for (kind, name, status, _) in ProblemType::ALL {
-            let row = format!("| `{name}` | {status} | ");
+        for (kind, status, title) in ProblemType::ALL {
+            let row = format!("| `{}` | {status} | ", kind.name());
             assert_eq!(PAGE.matches(&row).count(), 1, "{row}");
-            assert!(names.insert(*name), "{name} occurs twice");
-            assert_eq!(kind.described().map(|it| it.0), Some(*name));
+            assert!(names.insert(kind.name()), "{row} occurs twice");
+            assert_eq!(kind.title(), Some(*title));
         }
         let rows = PAGE.lines().filter(|line| line.starts_with("| `")).count();
         assert_eq!(rows, names.len(), "the page has types that there are not");

@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
-use axum::response::Response;
 use bytes::Bytes;
 use graph::Id;
 use history::Reach;
@@ -17,7 +16,7 @@ use crate::caller::Caller;
 use crate::cloudevents::{BinaryMode, CloudEvent, STRUCTURED};
 use crate::idempotency::{self, Begun, Fingerprint, Fingerprinting, First, answer};
 use crate::metrics::published::Verb;
-use crate::problem::Problem;
+use crate::problem::{Answered, Problem};
 use crate::query::{Query, id_at};
 use crate::receipt::{Receipt, When, settled, stored, unsettled};
 use crate::replicated;
@@ -26,15 +25,12 @@ use crate::shared::piece::Digest;
 use crate::{body, payload};
 
 /// `POST /v1/publish/{subject}`
-pub(crate) async fn publish(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn publish(State(api): State<Shared>, request: Request) -> Answered {
     one(&api, Verb::Publish, request).await
 }
 
 /// `POST /v1/send/{id}`
-pub(crate) async fn send(State(api): State<Shared>, request: Request) -> Result<Response, Problem> {
+pub(crate) async fn send(State(api): State<Shared>, request: Request) -> Answered {
     one(&api, Verb::Send, request).await
 }
 
@@ -44,21 +40,16 @@ pub(crate) fn is_one_cloud_event(headers: &HeaderMap) -> bool {
 }
 
 /// `POST /v1/publish` with one CloudEvent, which names its subject itself.
-pub(crate) async fn cloud_event(api: &Api, request: Request) -> Result<Response, Problem> {
+pub(crate) async fn cloud_event(api: &Api, request: Request) -> Answered {
     one_about(api, Verb::Publish, request, None).await
 }
 
-async fn one(api: &Api, verb: Verb, request: Request) -> Result<Response, Problem> {
+async fn one(api: &Api, verb: Verb, request: Request) -> Answered {
     let subject = id_at(request.uri(), 2)?;
     one_about(api, verb, request, Some(subject)).await
 }
 
-async fn one_about(
-    api: &Api,
-    verb: Verb,
-    request: Request,
-    subject: Option<Id>,
-) -> Result<Response, Problem> {
+async fn one_about(api: &Api, verb: Verb, request: Request, subject: Option<Id>) -> Answered {
     let caller = Caller::of(&request);
     let (head, body) = request.into_parts();
     if let Some(subject) = &subject {
@@ -155,10 +146,7 @@ pub(crate) fn is_stored(query: &Query<'_>) -> Result<bool, Problem> {
 }
 
 /// `POST /demo/v1/publish/{subject}?data=…`: an event of the demo page is a text in the query.
-pub(crate) async fn of_page(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn of_page(State(api): State<Shared>, request: Request) -> Answered {
     let uri = request.uri();
     let subject = id_at(uri, 2)?;
     let query = Query::parse(uri, &["type", "data"])?;
@@ -199,7 +187,7 @@ async fn deliver(
     keeps: bool,
     when: When,
     mut first: Option<(First, Fingerprint)>,
-) -> Result<Response, Problem> {
+) -> Answered {
     let _pending = api.published.pending();
     let begun = Instant::now();
     let router = api.router();

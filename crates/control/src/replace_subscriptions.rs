@@ -4,10 +4,8 @@
 
 use std::str::from_utf8;
 
-use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use graph::{Change, Id};
 use serde::Serialize;
 
@@ -17,7 +15,7 @@ use crate::change;
 use crate::items::Shape;
 use crate::json::sentence;
 use crate::limits::{EDGE_LINE_BYTES_MAX, REPLACED_MAX};
-use crate::problem::Problem;
+use crate::problem::{Answered, Problem, in_json};
 use crate::query::{Query, id_at};
 use crate::stream::{Stream, announced};
 
@@ -34,44 +32,37 @@ struct Removed {
 }
 
 /// `PUT /v1/subscriptions/{subscriber}`
-pub(crate) async fn replace(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn replace(State(api): State<Shared>, request: Request) -> Answered {
     Query::parse(request.uri(), &[])?;
     let replace = Change::Replace {
         subscriber: id_at(request.uri(), 2)?,
         subjects: within_time(ids(request)).await?,
     };
     let effect = change::one(&api, replace).await?;
-    Ok(Json(Replaced {
+    in_json(Replaced {
         added: effect.added,
         removed: effect.removed,
         unchanged: effect.unchanged,
     })
-    .into_response())
 }
 
 /// `DELETE /v1/subscriptions/{subscriber}`
-pub(crate) async fn end(State(api): State<Shared>, request: Request) -> Result<Response, Problem> {
+pub(crate) async fn end(State(api): State<Shared>, request: Request) -> Answered {
     Query::parse(request.uri(), &[])?;
     let end = Change::Replace {
         subscriber: id_at(request.uri(), 2)?,
         subjects: Vec::new(),
     };
     let removed = change::one(&api, end).await?.removed;
-    Ok(Json(Removed { removed }).into_response())
+    in_json(Removed { removed })
 }
 
 /// `DELETE /v1/ids/{id}`
-pub(crate) async fn forget(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn forget(State(api): State<Shared>, request: Request) -> Answered {
     Query::parse(request.uri(), &[])?;
     let id = id_at(request.uri(), 2)?;
     let removed = change::one(&api, Change::Remove { id }).await?.removed;
-    Ok(Json(Removed { removed }).into_response())
+    in_json(Removed { removed })
 }
 
 /// Returns the ids of a body, one an item.

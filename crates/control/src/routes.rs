@@ -15,12 +15,12 @@ use crate::api::Shared;
 use crate::authorization::{UNAUTHENTICATED, authenticate, require};
 use crate::caller::Need::{self, AnyToken, Both, Nothing, Right, RightOverAll};
 use crate::live_tokens::LiveTokens;
-use crate::presence::{feed, one, online};
+use crate::presence_requests::{feed, one, online};
 use crate::problem::{Problem, method_not_allowed, not_found};
 use crate::tokens::Right::{Admin, Graph, Metrics, Publish, Sessions};
 use crate::{
-    backup, batch, bulk, cluster, console, explain, health, history, identity, metrics, openapi,
-    publish, replace_subscriptions, sessions, stats, subscriptions,
+    backup, batch, bulk, cluster_status, console, explain, health, history, identity, metrics,
+    openapi, publish, replace_subscriptions, sessions, stats, subscriptions,
 };
 
 /// Path of the metrics.
@@ -149,12 +149,17 @@ pub(crate) fn table() -> Vec<Route<Shared>> {
         ("/v1/presence/{id}", "get", Right(Sessions), get(one::get)),
         ("/v1/presence/{id}", "put", Right(Sessions), put(one::put)),
         ("/v1/stats", "get", Right(Metrics), get(stats::stats)),
-        ("/v1/cluster", "get", Right(Metrics), get(cluster::cluster)),
+        (
+            "/v1/cluster",
+            "get",
+            Right(Metrics),
+            get(cluster_status::cluster),
+        ),
         (
             "/v1/cluster/nodes/{node}/drain",
             "post",
             Right(Admin),
-            post(cluster::drain),
+            post(cluster_status::drain),
         ),
         ("/metrics", "get", Right(Metrics), get(metrics::metrics)),
         ("/healthz", "get", Nothing, get(health::healthz)),

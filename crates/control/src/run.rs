@@ -32,16 +32,13 @@ impl Run {
 
     /// Writes it for Prometheus.
     pub(crate) fn write(&self, text: &mut Text) {
-        let help = "Constant 1, labelled with the program, its version and the id of this run.";
         let labels = [
             ("program", self.program),
             ("version", self.version),
             ("epoch", &*self.epoch),
         ];
-        text.metric(Kind::Info, "build", help).sample(&labels, 1);
-        let help = "Seconds since the control listener was started.";
-        text.gauge("uptime_seconds", help, self.uptime_seconds);
-        let help = "1 while the program is shutting down, otherwise 0.";
-        text.flag("draining", help, self.draining);
+        text.known(Kind::Info, "build").sample(&labels, 1);
+        text.gauge("uptime_seconds", self.uptime_seconds);
+        text.flag("draining", self.draining);
     }
 }

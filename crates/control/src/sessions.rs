@@ -5,10 +5,8 @@
 use std::cmp::Reverse;
 use std::fmt;
 
-use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use graph::Id;
 use serde::Serialize;
 use server::SessionReport;
@@ -19,8 +17,8 @@ use crate::api::Shared;
 use crate::caller::Caller;
 use crate::identity;
 use crate::limits::{INSPECT_WAIT, SLOWEST_DEFAULT, SLOWEST_MAX};
-use crate::presence::one::{self, OfId};
-use crate::problem::Problem;
+use crate::presence_requests::one::{self, OfId};
+use crate::problem::{Answered, Problem, in_json};
 use crate::query::Query;
 use crate::shared::piece::IdentityPiece;
 
@@ -70,10 +68,7 @@ impl From<SessionReport> for Session {
 }
 
 /// `GET /v1/sessions/{id}`
-pub(crate) async fn inspect(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn inspect(State(api): State<Shared>, request: Request) -> Answered {
     let id = Caller::id_of(&request)?;
     Query::parse(request.uri(), &[])?;
     let asked = api.router().sessions(&id);
@@ -87,14 +82,13 @@ pub(crate) async fn inspect(
     })?;
     // Workers answer in any order; the oldest first reads best.
     sessions.sort_by(|a, b| b.age_seconds.total_cmp(&a.age_seconds));
-    Ok(Json(Sessions {
+    in_json(Sessions {
         total: asked.len(),
         shown: sessions.len(),
         sessions,
         presence: one::known(&api, &id),
         id,
     })
-    .into_response())
 }
 
 #[derive(Serialize)]
@@ -103,10 +97,7 @@ struct Slowest {
 }
 
 /// `GET /v1/slowest`
-pub(crate) async fn slowest(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn slowest(State(api): State<Shared>, request: Request) -> Answered {
     let query = Query::parse(request.uri(), &["limit"])?;
     let limit = query.count("limit", SLOWEST_DEFAULT, SLOWEST_MAX)?;
     let gathered = gather(|report| api.server.slowest(limit, report)).await;
@@ -114,7 +105,7 @@ pub(crate) async fn slowest(
         gathered.map_err(|_: Vec<Session>| late(format_args!("not all workers have reported")))?;
     sessions.sort_by_key(|session| Reverse(session.backlog_bytes));
     sessions.truncate(limit);
-    Ok(Json(Slowest { sessions }).into_response())
+    in_json(Slowest { sessions })
 }
 
 /// Returns what the workers report, or as much as came in time.
@@ -159,10 +150,7 @@ struct Closed {
 }
 
 /// `DELETE /v1/sessions/{id}`
-pub(crate) async fn close(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn close(State(api): State<Shared>, request: Request) -> Answered {
     let id = Caller::id_of(&request)?;
     let caller = Caller::of(&request);
     let query = Query::parse(request.uri(), &["ban"])?;
@@ -176,9 +164,8 @@ pub(crate) async fn close(
         None => api.server.close(&sessions),
         Some(replicated) => replicated.share(IdentityPiece::Close { id }).await?,
     }
-    Ok(Json(Closed {
+    in_json(Closed {
         closed: sessions.len(),
         banned_seconds: banned.map(|duration| duration.as_secs()),
     })
-    .into_response())
 }

@@ -12,7 +12,7 @@ pub(crate) mod tables;
 /// Idempotency keys of all nodes.
 pub(crate) mod keys;
 /// Presence over nodes.
-pub(crate) mod presence;
+pub(crate) mod presence_pieces;
 /// Effects on identities.
 pub(crate) mod identities;
 /// Revocations and bans of a server alone.
@@ -23,15 +23,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ::presence::{Cause, NodeName};
 use graph::{Id, RowChanges, Rows};
 use parking_lot::Mutex;
+use presence::{Cause, NodeName};
 use replication::shared::{Gone, Piece, SharedRows, SharedSink, UnreadablePiece};
 use replication::{Append, Applied, DecodeError};
 use server::Handle;
 
 use crate::error::IdentityError;
-use crate::limits::SHARED_FAILURES_MAX;
+use crate::limits::{Limits, SHARED_FAILURES_MAX};
 use crate::time::now;
 use keys::{Answer, Claim};
 use piece::{Digest, IdentityPiece, SharedPiece};
@@ -54,7 +54,15 @@ impl SharedState {
     ///
     /// When a row is not one that was stored.
     pub fn new(server: Handle, rows: &Rows) -> Result<Arc<Self>, DecodeError> {
-        let mut rows = SharedRows::load(&tables::OF_CLUSTER, rows)?;
+        Self::within(&Limits::USUAL, server, rows)
+    }
+
+    pub(crate) fn within(
+        limits: &Limits,
+        server: Handle,
+        rows: &Rows,
+    ) -> Result<Arc<Self>, DecodeError> {
+        let mut rows = SharedRows::load(&tables::of_cluster(limits), rows)?;
         tables::follow(&mut rows, server.router().epoch());
         restore(&server, &rows);
         Ok(Arc::new(Self {
@@ -67,7 +75,7 @@ impl SharedState {
 
     /// Lets the nodes know of each other's presence, where it is kept.
     pub(crate) fn join_presence(&self, log: &Arc<dyn Append>) {
-        presence::join(log, &self.server);
+        presence_pieces::join(log, &self.server);
     }
 
     /// Returns why a piece that this node appended alone did not take effect here.
@@ -87,9 +95,9 @@ impl SharedState {
 
     /// Returns what all nodes know of identities.
     #[cfg(test)]
-    pub(crate) fn known(&self) -> Vec<tables::Known> {
+    pub(crate) fn known(&self) -> Vec<(u64, IdentityPiece)> {
         let mut all = Vec::new();
-        tables::read(&self.rows.lock(), |known| all.push(known));
+        tables::read(&self.rows.lock(), |node, piece| all.push((node, piece)));
         all
     }
 
@@ -128,7 +136,7 @@ impl SharedSink for SharedState {
         }
         let identity = match shared {
             SharedPiece::Presence(presence) => {
-                presence::apply(presence, &self.server, cause_of(&piece));
+                presence_pieces::apply(presence, &self.server, cause_of(&piece));
                 return Ok(0);
             }
             SharedPiece::Key(key) => {
@@ -207,8 +215,8 @@ const fn cause_of(piece: &Piece<'_>) -> Cause {
 /// Makes rows that were stored take effect on a server.
 fn restore(server: &Handle, rows: &SharedRows) {
     let now = now();
-    tables::read(rows, |known| {
-        if let Err(error) = identities::restore(server, known, now) {
+    tables::read(rows, |node, piece| {
+        if let Err(error) = identities::apply(server, piece, node, false, now) {
             let sentence = error.sentence;
             tracing::warn!("a piece of stored state has no effect here: {sentence}");
         }

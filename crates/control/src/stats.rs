@@ -4,9 +4,7 @@
 
 use std::time::Duration;
 
-use axum::Json;
 use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
 use graph::Id;
 use reactor::{MetricKind, Snapshot};
 use router::HistoryMetrics;
@@ -15,10 +13,10 @@ use serde_json::{Map, Value};
 use server::ServerStats;
 
 use crate::api::{Api, Shared};
-use crate::cluster::{self, Cluster};
+use crate::cluster_status::{self, Cluster};
 use crate::metrics::listener::ListenerCounts;
 use crate::metrics::published::Verb;
-use crate::problem::Problem;
+use crate::problem::{Answered, in_json};
 use crate::query::Query;
 use crate::run::Run;
 
@@ -84,12 +82,9 @@ struct Slow {
 }
 
 /// `GET /v1/stats`
-pub(crate) async fn stats(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn stats(State(api): State<Shared>, request: Request) -> Answered {
     Query::parse(request.uri(), &[])?;
-    Ok(Json(Stats::of(&api, api.server.stats())).into_response())
+    in_json(Stats::of(&api, api.server.stats()))
 }
 
 impl Stats {
@@ -121,7 +116,7 @@ impl Stats {
                 .into_iter()
                 .map(|(id, count)| Slow { id, count })
                 .collect(),
-            cluster: cluster::of(api),
+            cluster: cluster_status::of(api),
         }
     }
 }

@@ -20,8 +20,7 @@ use crate::cloudevents;
 use crate::idempotency::{Fingerprint, Fingerprinting};
 use crate::items::{Begun, Fault, Items, Shape};
 use crate::limits::{
-    DROPPED_BYTES_MAX, DROPPED_WAIT, ERRORS_MAX, ITEM_WAIT, LINES_PER_TURN_MAX,
-    TARGETS_PER_TURN_MAX,
+    DROPPED_WAIT, ERRORS_MAX, ITEM_WAIT, LINES_PER_TURN_MAX, TARGETS_PER_TURN_MAX,
 };
 use crate::payload::media_type;
 use crate::problem::Problem;
@@ -85,13 +84,13 @@ impl Stream {
         (self.ended, self.closed) = (true, true);
     }
 
-    /// Reads and drops the rest of a closed body, within bounds, so that a client that sends all of
+    /// Reads and drops the rest of a closed body, `bytes_max` of it, so that a client that sends all of
     /// it first can read the answer.
-    pub(crate) async fn drop_rest(&mut self) {
+    pub(crate) async fn drop_rest(&mut self, bytes_max: usize) {
         let (mut bytes, is_closed) = (0, self.closed);
         let rest = async {
             while is_closed
-                && bytes <= DROPPED_BYTES_MAX
+                && bytes <= bytes_max
                 && let Ok(Some(piece)) = prompt_chunk(&mut self.body).await
             {
                 bytes += piece.len();

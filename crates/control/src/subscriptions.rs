@@ -2,10 +2,8 @@
 //!
 //! Must never hold the graph for longer than a page takes to copy.
 
-use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::Uri;
-use axum::response::{IntoResponse, Response};
 use graph::{Change, Graph, Id, Key};
 use router::{Mailboxes, Router};
 use serde::Serialize;
@@ -14,7 +12,7 @@ use crate::api::Shared;
 use crate::caller::Caller;
 use crate::change;
 use crate::limits::{PAGE_DEFAULT, PAGE_MAX};
-use crate::problem::Problem;
+use crate::problem::{Answered, Problem, in_json};
 use crate::query::{Query, id_at};
 
 #[derive(Serialize)]
@@ -30,36 +28,31 @@ struct Removed {
 }
 
 /// `PUT /v1/subscriptions/{subscriber}/{subject}`
-pub(crate) async fn add(State(api): State<Shared>, request: Request) -> Result<Response, Problem> {
+pub(crate) async fn add(State(api): State<Shared>, request: Request) -> Answered {
     let (subscriber, subject) = edge(&request)?;
     let subscribe = Change::Subscribe {
         subscriber,
         subject,
     };
     let effect = change::one(&api, subscribe).await?;
-    Ok(Json(Added {
+    in_json(Added {
         added: effect.added,
         unchanged: effect.unchanged,
     })
-    .into_response())
 }
 
 /// `DELETE /v1/subscriptions/{subscriber}/{subject}`
-pub(crate) async fn remove(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn remove(State(api): State<Shared>, request: Request) -> Answered {
     let (subscriber, subject) = edge(&request)?;
     let unsubscribe = Change::Unsubscribe {
         subscriber,
         subject,
     };
     let effect = change::one(&api, unsubscribe).await?;
-    Ok(Json(Removed {
+    in_json(Removed {
         removed: effect.removed,
         unchanged: effect.unchanged,
     })
-    .into_response())
 }
 
 fn edge(request: &Request) -> Result<(Id, Id), Problem> {
@@ -85,32 +78,24 @@ struct Subscriptions {
 }
 
 /// `GET /v1/subscribers/{subject}`
-pub(crate) async fn subscribers(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn subscribers(State(api): State<Shared>, request: Request) -> Answered {
     Caller::of(&request).check_id(&id_at(request.uri(), 2)?)?;
     let page = page(api.router(), request.uri(), SUBSCRIBERS)?;
-    Ok(Json(Subscribers {
+    in_json(Subscribers {
         subscribers: page.ids,
         total: page.total,
         next: page.next,
     })
-    .into_response())
 }
 
 /// `GET /v1/subscriptions/{subscriber}`
-pub(crate) async fn subscriptions(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn subscriptions(State(api): State<Shared>, request: Request) -> Answered {
     let page = page(api.router(), request.uri(), SUBSCRIPTIONS)?;
-    Ok(Json(Subscriptions {
+    in_json(Subscriptions {
         subscriptions: page.ids,
         total: page.total,
         next: page.next,
     })
-    .into_response())
 }
 
 /// How a direction of the graph is copied and counted.

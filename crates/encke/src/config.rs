@@ -4,7 +4,7 @@
 //! once.
 
 mod node;
-mod cluster;
+mod cluster_options;
 mod fields;
 mod key;
 mod keys;
@@ -16,7 +16,7 @@ mod listeners;
 mod tls;
 mod identity;
 mod history;
-mod presence;
+mod presence_settings;
 mod webhook;
 mod buffers;
 mod print;
@@ -27,11 +27,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ::tls::TicketKeys;
+use ::webhook::outside::OutsideUrl;
 use auth::Policy;
 use clap::Command;
 use cli::secret::{Secret, read_private_text};
 use cli::values::{LogFormat, address};
-use control::{JwksUrl, Tokens};
+use control::Tokens;
 use server::{AllowedHosts, LiveSettings, Settings};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -85,7 +86,7 @@ pub(crate) struct Config {
     /// The bound on buffers, and where it comes from.
     pub(crate) buffers: BufferBound,
     /// Addresses of key sets with which tokens are verified.
-    pub(crate) jwks_urls: Vec<JwksUrl>,
+    pub(crate) jwks_urls: Vec<OutsideUrl>,
     /// Settings of the data path, except for the demo page, which depends on the listeners.
     pub(crate) settings: Settings,
 }
@@ -138,10 +139,9 @@ pub(crate) fn resolve_import(
     let event_bytes = reader.get("event-bytes", event_bytes);
     let cluster = reader.cluster_of_import(event_bytes);
     if cluster.is_none() && reader.problems.is_empty() {
-        reader.problems.push(
+        reader.problem(
             "the servers of the cluster's engine are not given; set --cluster, for example to \
-             nats://10.0.0.1,10.0.0.2,10.0.0.3"
-                .to_owned(),
+             nats://10.0.0.1,10.0.0.2,10.0.0.3",
         );
     }
     match (cluster, reader.problems) {
@@ -210,17 +210,15 @@ impl Reader<'_> {
             self.problems.extend(problems);
         }
         if config.demo && !config.settings.live.page {
-            self.problems.push(
+            self.problem(
                 "--demo lets the page at / publish, and --page=false switches that page off; \
-                 remove one of them"
-                    .to_owned(),
+                 remove one of them",
             );
         }
         if config.demo && config.control_tls {
-            self.problems.push(
+            self.problem(
                 "--demo lets the page at / use the control listener without TLS, and --control-tls \
-                 serves that listener over TLS; remove one of them"
-                    .to_owned(),
+                 serves that listener over TLS; remove one of them",
             );
         }
         config
@@ -254,7 +252,7 @@ impl Reader<'_> {
         single
             .and(several.unwrap_or_default())
             .unwrap_or_else(|wrong| {
-                self.problems.push(wrong.to_string());
+                self.problem(wrong.to_string());
                 Tokens::default()
             })
     }
@@ -264,7 +262,7 @@ impl Reader<'_> {
         let (plain, file) = (known("control-token"), known("control-token-file"));
         let is_file = match (self.layers.get(plain), self.layers.get(file)) {
             (Some((source, _)), Some((of_file, _))) if source == of_file => {
-                self.problems.push(format!(
+                self.problem(format!(
                     "{} and {} are both set; one of them is enough",
                     source.name_of(plain),
                     of_file.name_of(file)

@@ -38,14 +38,14 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<(), Failure> {
         }
         diagnosis = Diagnosis::of(&Readings::of_machine(), wanted);
     }
-    let _ = if arguments.report.json {
-        output::json(&Report {
-            diagnosis: &diagnosis,
-            changes: &changes,
-        })?
-    } else {
-        output::line(text(&diagnosis, &changes, arguments.apply).trim_end())?
+    let report = Report {
+        diagnosis: &diagnosis,
+        changes: &changes,
     };
+    arguments.report.print(&report, || {
+        let text = text(&diagnosis, &changes, arguments.apply);
+        text.trim_end().to_owned()
+    })?;
     verdict(&diagnosis)
 }
 

@@ -1,7 +1,6 @@
 //! `encke ticket` and `encke revoke`.
 
 use cli::failure::Failure;
-use cli::output;
 
 use crate::arguments::{RevokeArguments, TicketArguments};
 
@@ -9,12 +8,9 @@ use crate::arguments::{RevokeArguments, TicketArguments};
 pub(crate) fn ticket(arguments: &TicketArguments) -> Result<(), Failure> {
     let mut client = arguments.control.client()?;
     let answer = client.issue_ticket(&arguments.ids, arguments.ttl)?;
-    if arguments.report.json {
-        return output::json(&answer).map(drop);
-    }
     let ticket = answer["ticket"].as_str();
     let ticket = ticket.ok_or_else(|| Failure::failed("the answer has no ticket in it"))?;
-    output::line(ticket).map(drop)
+    arguments.report.print(&answer, || ticket)
 }
 
 /// Revokes the tokens and tickets of an id, or one token.
@@ -25,14 +21,11 @@ pub(crate) fn revoke(arguments: &RevokeArguments) -> Result<(), Failure> {
         (None, Some(jti)) => client.revoke_token(jti)?,
         (None, None) => return Err(Failure::misused("there is no id and no --jti")),
     };
-    if arguments.report.json {
-        return output::json(&answer).map(drop);
-    }
-    match (&arguments.id, answer["before"].as_u64()) {
-        (Some(id), Some(before)) => output::line(format_args!(
-            "revoked the tokens and tickets that were issued to {id} before {before}"
-        )),
-        _ => output::line("revoked the token"),
-    }
-    .map(drop)
+    let text = || match (&arguments.id, answer["before"].as_u64()) {
+        (Some(id), Some(before)) => {
+            format!("revoked the tokens and tickets that were issued to {id} before {before}")
+        }
+        _ => "revoked the token".to_owned(),
+    };
+    arguments.report.print(&answer, text)
 }

@@ -1,7 +1,6 @@
 //! `encke plan`: estimates what a number of users needs.
 
 use cli::failure::Failure;
-use cli::output;
 use machine::doctor::settings::NeededSetting;
 use machine::humanize;
 use machine::plan::{Demand, Plan};
@@ -20,12 +19,9 @@ pub(crate) fn run(arguments: &PlanArguments) -> Result<(), Failure> {
         tls: arguments.tls,
     };
     let plan = Plan::of(&demand);
-    let _ = if arguments.report.json {
-        output::json(&Planned { demand, plan })?
-    } else {
-        output::line(text(&demand, &plan).trim_end())?
-    };
-    Ok(())
+    let planned = Planned { demand, plan };
+    let text = || text(&planned.demand, &planned.plan).trim_end().to_owned();
+    arguments.report.print(&planned, text)
 }
 
 /// The plan as JSON (`--json`).

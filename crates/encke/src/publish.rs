@@ -4,7 +4,7 @@ use std::io::{self, BufRead, IsTerminal};
 
 use cli::arguments::Report;
 use cli::failure::Failure;
-use cli::output::{self, Reading};
+use cli::output;
 use client::control_client::{ControlClient, EventMetadata, Receipt};
 use serde::Deserialize;
 use serde_json::Value;
@@ -19,7 +19,7 @@ pub(crate) fn publish(arguments: &PublishArguments) -> Result<(), Failure> {
     match payload(event)? {
         Some(payload) => {
             let receipt = client.publish(subject, payload.as_bytes(), labels)?;
-            tell(&receipt, event.report).map(drop)
+            tell(&receipt, event.report)
         }
         // Each line of JSON is sent in a request of its own: in a batch it would become a string.
         None if event.json_data => {
@@ -37,7 +37,7 @@ pub(crate) fn send(arguments: &SendArguments) -> Result<(), Failure> {
     match payload(event)? {
         Some(payload) => {
             let receipt = client.send(id, payload.as_bytes(), labels)?;
-            tell(&receipt, event.report).map(drop)
+            tell(&receipt, event.report)
         }
         None => each_line(event.report, |line| client.send(id, line, labels)),
     }
@@ -146,7 +146,7 @@ impl ReceiptPrinter {
         self.sums.queued += receipt.queued;
         self.sums.shed += receipt.shed;
         if self.report.json || self.typed {
-            let _ = tell(receipt, self.report)?;
+            tell(receipt, self.report)?;
         }
         Ok(())
     }
@@ -194,12 +194,8 @@ impl ReceiptPrinter {
 }
 
 /// Prints one receipt.
-fn tell(receipt: &Receipt, report: Report) -> Result<Reading, Failure> {
-    if report.json {
-        output::json(receipt)
-    } else {
-        output::line(sentence(receipt))
-    }
+fn tell(receipt: &Receipt, report: Report) -> Result<(), Failure> {
+    report.print(receipt, || sentence(receipt))
 }
 
 /// Returns a receipt as a sentence.

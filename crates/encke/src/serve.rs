@@ -2,7 +2,7 @@
 
 mod access_log;
 mod announce;
-mod cluster;
+mod cluster_node;
 mod history;
 mod ticker;
 mod inherited;
@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     }
     if own.check_config {
         if let Some(options) = &config.cluster {
-            cluster::check(options)?;
+            cluster_node::check(options)?;
         }
         return output::line("the configuration is valid").map(drop);
     }
@@ -90,7 +90,7 @@ struct Parts {
     server: Option<Server>,
     history_clock: Option<Ticker>,
     presence_clock: Option<Ticker>,
-    cluster: Option<cluster::Node>,
+    cluster: Option<cluster_node::Node>,
     control: Option<Control>,
     erlang: Option<erlang::Running>,
 }
@@ -113,7 +113,7 @@ impl Parts {
         stop("webhook", self.webhook, |running| running.webhook.end());
         stop("clock of the history", self.history_clock, drop);
         stop("clock of presence", self.presence_clock, drop);
-        let cluster = stop("cluster", self.cluster, cluster::Node::end);
+        let cluster = stop("cluster", self.cluster, cluster_node::Node::end);
         stop("history", self.history, |log| log.end());
         // There are no more requests for changes; those in flight are made durable.
         stop("graph", self.graph, |graph| graph.end());
@@ -161,7 +161,11 @@ fn start(config: &Config, loaded: Loaded, parts: &mut Parts) -> Result<(), Failu
         ..config.settings.clone()
     };
 
-    let mut engine = config.cluster.as_ref().map(cluster::join).transpose()?;
+    let mut engine = config
+        .cluster
+        .as_ref()
+        .map(cluster_node::join)
+        .transpose()?;
     let graph = open_graph(config, engine.as_mut())?;
     parts.graph = Some(Arc::clone(&graph));
     let epoch = engine.as_ref().map(|engine| engine.epoch().to_owned());
@@ -176,7 +180,7 @@ fn start(config: &Config, loaded: Loaded, parts: &mut Parts) -> Result<(), Failu
     parts.history_clock = Ticker::of_history(&handle).map_err(Failure::failed)?;
     parts.presence_clock = Ticker::of_presence(&handle).map_err(Failure::failed)?;
     if let Some((engine, options)) = engine.zip(config.cluster.as_ref()) {
-        parts.cluster = Some(cluster::Node::start(engine, options, config, &handle)?);
+        parts.cluster = Some(cluster_node::Node::start(engine, options, config, &handle)?);
     }
     handle.declare_metrics(erlang::metric_descriptions());
     if let Some(webhook) = &parts.webhook {
@@ -200,7 +204,7 @@ fn start(config: &Config, loaded: Loaded, parts: &mut Parts) -> Result<(), Failu
         client_publish: config.client_publish,
         restored_keys: history.keys,
         key_sets: key_set_metrics.clone(),
-        replicated: parts.cluster.as_ref().map(cluster::Node::replicated),
+        replicated: parts.cluster.as_ref().map(cluster_node::Node::replicated),
         webhook: webhook.clone(),
         presence: presence_of(&handle),
     };
@@ -208,7 +212,7 @@ fn start(config: &Config, loaded: Loaded, parts: &mut Parts) -> Result<(), Failu
     let control = parts.control.insert(control);
 
     if let Some((settings, worker)) = config.erlang.clone().zip(server.take_external_worker()) {
-        let log = parts.cluster.as_ref().map(cluster::Node::log);
+        let log = parts.cluster.as_ref().map(cluster_node::Node::log);
         let node = erlang::start(settings, &handle, worker, log).map_err(|error| {
             Failure::failed(format_args!("the Erlang node cannot start: {error}"))
         })?;
@@ -300,7 +304,7 @@ fn reopen(access_log: Option<&AccessLog>) {
 /// Opens the graph: that of the cluster if there is one, from its directory if it has one.
 fn open_graph(config: &Config, engine: Option<&mut Engine>) -> Result<Arc<Graph>, Failure> {
     if let Some((engine, options)) = engine.zip(config.cluster.as_ref()) {
-        return cluster::open_graph(config, engine, options).map(Arc::new);
+        return cluster_node::open_graph(config, engine, options).map(Arc::new);
     }
     let Some(path) = &config.data else {
         return Ok(Arc::new(Graph::memory()));

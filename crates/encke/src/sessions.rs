@@ -25,12 +25,10 @@ pub(crate) fn run(arguments: &SessionsArguments) -> Result<(), Failure> {
     let id = &arguments.id;
     if arguments.close {
         let answer = client.close_sessions(id)?;
-        if arguments.report.json {
-            return output::json(&answer).map(drop);
-        }
         let count = answer["closed"].as_u64().unwrap_or(0);
         let plural = if count == 1 { "" } else { "s" };
-        return output::line(format_args!("closed {count} session{plural} of {id}")).map(drop);
+        let text = || format!("closed {count} session{plural} of {id}");
+        return arguments.report.print(&answer, text);
     }
     let answer = client.sessions(id)?;
     if arguments.report.json {
@@ -66,24 +64,7 @@ fn table(sessions: &[Value]) -> String {
     let rows = sessions
         .iter()
         .map(|session| COLUMNS.map(|(_, name)| cell(name, &session[name])));
-    let rows: Vec<_> = std::iter::once(titles).chain(rows).collect();
-    let mut widths = [0; COLUMNS.len()];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
-        }
-    }
-    let mut text = String::new();
-    for row in &rows {
-        let cells = row
-            .iter()
-            .zip(widths)
-            .map(|(cell, width)| format!("{cell:width$}"));
-        let line = cells.collect::<Vec<_>>().join("  ");
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
+    output::table(&std::iter::once(titles).chain(rows).collect::<Vec<_>>())
 }
 
 fn cell(name: &str, value: &Value) -> String {

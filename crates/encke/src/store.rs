@@ -83,11 +83,8 @@ fn stats(arguments: &ReadArguments) -> Result<(), Failure> {
     drop(snapshot);
     let file = directory.file();
     let bytes = std::fs::metadata(&file).map_err(Failure::failed)?.len();
-    let text = match arguments.report.json {
-        true => output::as_json(&as_json(&statistics, bytes))?,
-        false => as_text(&statistics, bytes, opened.name()),
-    };
-    output::line(text).map(drop)
+    let text = || as_text(&statistics, bytes, opened.name());
+    arguments.report.print(&as_json(&statistics, bytes), text)
 }
 
 fn as_json(statistics: &Statistics, bytes: u64) -> serde_json::Value {
@@ -180,14 +177,9 @@ fn compact(arguments: &CompactArguments) -> Result<(), Failure> {
     let before = size();
     directory.compact().map_err(Failure::failed)?;
     let after = size();
-    if arguments.report.json {
-        return output::json(&json!({ "bytes_before": before, "bytes_after": after })).map(drop);
-    }
-    output::line(format_args!(
-        "{} had {} and now has {}",
-        file.display(),
-        human_size(before),
-        human_size(after)
-    ))
-    .map(drop)
+    let report = json!({ "bytes_before": before, "bytes_after": after });
+    arguments.report.print(&report, || {
+        let (before, after) = (human_size(before), human_size(after));
+        format!("{} had {before} and now has {after}", file.display())
+    })
 }

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use cli::failure::Failure;
-use cli::output;
 use serde::Serialize;
 
 use crate::arguments::SubscribeArguments;
@@ -60,13 +59,7 @@ fn change(arguments: &SubscribeArguments, subscribed: bool) -> Result<(), Failur
             subscribed,
             changed,
         };
-        let told = if arguments.report.json {
-            output::json(&edge)
-        } else {
-            output::line(edge)
-        };
-        // All edges are changed before an error of the output is returned.
-        let _ = told?;
+        arguments.report.print(&edge, || &edge)?;
     }
     Ok(())
 }

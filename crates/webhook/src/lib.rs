@@ -18,8 +18,8 @@ mod queue;
 mod sync;
 /// Secrets, and signatures by them.
 mod secret;
-/// URLs of receivers.
-mod url;
+/// URLs outside of this program, and bounded requests to them.
+pub mod outside;
 /// Authorities that are trusted to issue the certificate of a receiver.
 mod authorities;
 /// Retries: when a request is repeated, and when it is given up.
@@ -36,7 +36,6 @@ pub use event::{Event, EventTypes};
 pub use queue::{OnTold, Queue};
 pub use secret::{Secret, SecretError};
 pub use stats::WebhookStats;
-pub use url::WebhookUrl;
 pub use webhook::{Settings, Webhook};
 
 #[cfg(test)]

@@ -17,17 +17,8 @@ pub(crate) const BATCH_EVENTS_MAX: usize = 1_000;
 /// than a megabyte by default.
 pub(crate) const BATCH_BYTES_MAX: usize = 256 << 10;
 
-/// Time that an event waits for others to share its request.
-pub(crate) const BATCH_DELAY: Duration = Duration::from_millis(if cfg!(test) { 10 } else { 100 });
-
-/// Delay before the first retry of a request. It doubles with each retry.
-pub(crate) const BACKOFF_MIN: Duration = Duration::from_millis(if cfg!(test) { 20 } else { 1_000 });
-
 /// Longest delay before a retry, even if the receiver asks for more (`Retry-After`).
 pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(60);
-
-/// Time for sending queued events when the server ends, including a request in flight.
-pub(crate) const FLUSH_TIME: Duration = Duration::from_millis(if cfg!(test) { 500 } else { 5_000 });
 
 /// Time for the body of an answer. It is read, and ignored, so that the connection can be reused.
 pub(crate) const ANSWER_BODY_TIME: Duration = Duration::from_secs(1);
@@ -40,3 +31,22 @@ pub(crate) const SECRETS_MAX: usize = 4;
 
 /// Time after which a problem that persists is logged again.
 pub(crate) const LOG_INTERVAL: Duration = Duration::from_secs(10 * 60);
+
+/// Times that a test makes shorter.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    /// Time that an event waits for others to share its request.
+    pub(crate) batch_delay: Duration,
+    /// Delay before the first retry of a request. It doubles with each retry.
+    pub(crate) backoff_min: Duration,
+    /// Time for sending queued events when the server ends, including a request in flight.
+    pub(crate) flush_time: Duration,
+}
+
+impl Pace {
+    pub(crate) const USUAL: Self = Self {
+        batch_delay: Duration::from_millis(100),
+        backoff_min: Duration::from_secs(1),
+        flush_time: Duration::from_secs(5),
+    };
+}

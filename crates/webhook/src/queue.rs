@@ -5,14 +5,12 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use graph::Id;
 
 use crate::event::{Event, EventTypes};
-use crate::limits::{
-    BATCH_BYTES_MAX, BATCH_DELAY, BATCH_EVENTS_MAX, QUEUED_BYTES_MAX, QUEUED_EVENTS_MAX,
-};
+use crate::limits::{BATCH_BYTES_MAX, BATCH_EVENTS_MAX, QUEUED_BYTES_MAX, QUEUED_EVENTS_MAX};
 use crate::sync::{Condvar, Mutex};
 
 /// Queue of events. Shared by the threads that add events and the thread that sends them.
@@ -185,9 +183,9 @@ impl Queue {
         }
     }
 
-    /// Waits for events, and for a short time for further ones. Returns `None` when the server ends
+    /// Waits for events, and for `delay` for further ones. Returns `None` when the server ends
     /// and there is no event or no time left.
-    pub(crate) fn next_batch(&self) -> Option<Batch> {
+    pub(crate) fn next_batch(&self, delay: Duration) -> Option<Batch> {
         let mut waiting = self.waiting.lock();
         loop {
             if waiting.flush_until.is_some_and(|end| Instant::now() >= end) {
@@ -201,7 +199,7 @@ impl Queue {
             }
             self.changed.wait(&mut waiting);
         }
-        let deadline = Instant::now() + BATCH_DELAY;
+        let deadline = Instant::now() + delay;
         let is_gathering = |waiting: &mut Waiting| {
             // The edges of a position are added together.
             let is_complete = (waiting.events.front()).is_some_and(|event| event.place.is_some());
@@ -358,8 +356,6 @@ pub(crate) fn unix_seconds() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const TYPES: EventTypes = EventTypes {
@@ -377,7 +373,7 @@ mod tests {
             let sender = {
                 let (queue, sent) = (Arc::clone(&queue), Arc::clone(&sent));
                 scheduled::spawn(move || {
-                    while let Some(batch) = queue.next_batch() {
+                    while let Some(batch) = queue.next_batch(Duration::from_millis(10)) {
                         assert!(batch.events > 0 && batch.missed == 0);
                         *sent.0.lock() += batch.events;
                         sent.1.notify_one();

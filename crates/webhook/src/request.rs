@@ -1,26 +1,20 @@
 //! Requests to the receiver.
 
-use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ureq::http::Response;
 use ureq::http::header::{CONTENT_TYPE, RETRY_AFTER};
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::{Agent, Body, Error};
 
 use crate::authorities::Authorities;
 use crate::limits::{ANSWER_BODY_BYTES_MAX, ANSWER_BODY_TIME};
+use crate::outside::{OutsideUrl, is_timeout};
 use crate::retry::{Failure, Outcome};
-use crate::url::WebhookUrl;
-
-/// Sent with every request.
-const USER_AGENT: &str = concat!("encke/", env!("CARGO_PKG_VERSION"));
 
 /// Sender of requests to one URL. Redirects are not followed, because the URL is configured.
 pub(crate) struct Requests {
     agent: Agent,
-    url: WebhookUrl,
+    url: OutsideUrl,
 }
 
 /// One request.
@@ -35,35 +29,9 @@ pub(crate) struct Message<'a> {
 impl Requests {
     /// Returns a sender of requests to `url`, whose certificate must be issued by one of
     /// `authorities`, or by one of the system if that is `None`.
-    pub(crate) fn new(url: WebhookUrl, authorities: Option<&Authorities>) -> Self {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let roots = match authorities {
-            None => RootCerts::PlatformVerifier,
-            Some(authorities) => {
-                let certificates = authorities
-                    .certificates()
-                    .iter()
-                    .map(|one| Certificate::from_der(one));
-                let certificates: Vec<_> = certificates.map(|one| one.to_owned()).collect();
-                RootCerts::new_with_certs(&certificates)
-            }
-        };
-        let tls = TlsConfig::builder()
-            .root_certs(roots)
-            .unversioned_rustls_crypto_provider(provider);
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .https_only(!url.is_plain())
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .proxy(None)
-            .max_idle_connections(1)
-            .user_agent(USER_AGENT)
-            .tls_config(tls.build());
-        Self {
-            agent: config.build().new_agent(),
-            url,
-        }
+    pub(crate) fn new(url: OutsideUrl, authorities: Option<&Authorities>) -> Self {
+        let agent = url.agent(authorities, 1);
+        Self { agent, url }
     }
 
     /// Sends a request, which takes no longer than `timeout`.
@@ -104,9 +72,8 @@ fn outcome(mut response: Response<Body>) -> Outcome {
 }
 
 fn failure(error: Error, timeout: Duration) -> Failure {
-    match error {
-        Error::Timeout(_) => Failure::Timeout(timeout),
-        Error::Io(error) if error.kind() == io::ErrorKind::TimedOut => Failure::Timeout(timeout),
-        error => Failure::Transport(error.to_string()),
+    match is_timeout(&error) {
+        true => Failure::Timeout(timeout),
+        false => Failure::Transport(error.to_string()),
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::limits::{BACKOFF_MAX, BACKOFF_MIN};
+use crate::limits::BACKOFF_MAX;
 
 /// Outcome of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,14 +45,17 @@ pub(crate) enum Next {
 pub(crate) struct Attempts {
     /// Time of the first attempt.
     began: Duration,
+    /// Delay before the first retry, which doubles with each.
+    backoff_min: Duration,
     failed: u32,
 }
 
 impl Attempts {
     /// Begins at `now`. All times are since the same arbitrary moment.
-    pub(crate) const fn begin(now: Duration) -> Self {
+    pub(crate) const fn begin(now: Duration, backoff_min: Duration) -> Self {
         Self {
             began: now,
+            backoff_min,
             failed: 0,
         }
     }
@@ -71,7 +74,7 @@ impl Attempts {
             Outcome::Gone => return Next::Stop,
             Outcome::Failed(failure) => failure,
         };
-        let doubled = BACKOFF_MIN.saturating_mul(1 << self.failed.min(16));
+        let doubled = self.backoff_min.saturating_mul(1 << self.failed.min(16));
         let longest = doubled.min(BACKOFF_MAX);
         self.failed += 1;
         // From half of the delay to all of it, so that nodes do not retry at the same time after
@@ -108,6 +111,9 @@ impl fmt::Display for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::Pace;
+
+    const BACKOFF_MIN: Duration = Pace::USUAL.backoff_min;
 
     const HOUR: Duration = Duration::from_secs(3600);
 
@@ -125,7 +131,7 @@ mod tests {
     #[test]
     fn delays_double_up_to_a_bound_and_are_spread_over_half_of_it() {
         for random in [0, u64::MAX / 2, u64::MAX] {
-            let mut attempts = Attempts::begin(Duration::ZERO);
+            let mut attempts = Attempts::begin(Duration::ZERO, BACKOFF_MIN);
             let mut bound = BACKOFF_MIN;
             for _ in 0..40 {
                 let wait = wait(attempts.next(Duration::ZERO, &failed(), HOUR, random));
@@ -137,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_batch_is_given_up_when_its_time_is_over() {
-        let mut attempts = Attempts::begin(HOUR);
+        let mut attempts = Attempts::begin(HOUR, BACKOFF_MIN);
         let give_up = Duration::from_secs(10);
         let late = HOUR + give_up;
         assert!(matches!(
@@ -158,7 +164,7 @@ mod tests {
             })
         };
         let next = |outcome| {
-            let mut attempts = Attempts::begin(Duration::ZERO);
+            let mut attempts = Attempts::begin(Duration::ZERO, BACKOFF_MIN);
             wait(attempts.next(Duration::ZERO, &outcome, HOUR, u64::MAX))
         };
         assert_eq!(next(busy(7)), Duration::from_secs(7));
@@ -168,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_receiver_that_is_gone_gets_no_more_requests() {
-        let mut attempts = Attempts::begin(Duration::ZERO);
+        let mut attempts = Attempts::begin(Duration::ZERO, BACKOFF_MIN);
         let next = attempts.next(Duration::ZERO, &Outcome::Gone, HOUR, 0);
         assert_eq!(next, Next::Stop);
     }

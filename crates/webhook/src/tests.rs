@@ -11,7 +11,8 @@ use graph::Id;
 use parking_lot::Mutex;
 
 use crate::event::{Event, EventTypes};
-use crate::limits::{BATCH_EVENTS_MAX, FLUSH_TIME, QUEUED_EVENTS_MAX};
+use crate::limits::{BATCH_EVENTS_MAX, Pace, QUEUED_EVENTS_MAX};
+use crate::outside::{OutsideUrl, UrlErrors};
 use crate::queue::{Batch, Queue};
 use crate::secret::{Secret, signatures};
 use crate::webhook::{Settings, Webhook};
@@ -24,6 +25,11 @@ const ALL: EventTypes = EventTypes {
 };
 const OK: &str = "HTTP/1.1 204 No Content\r\n\r\n";
 const BUSY: &str = "HTTP/1.1 500 Oops\r\nContent-Length: 2\r\n\r\nno";
+const PACE: Pace = Pace {
+    batch_delay: Duration::from_millis(10),
+    backoff_min: Duration::from_millis(20),
+    flush_time: Duration::from_millis(500),
+};
 /// A time limit that is not reached.
 const LONG: Duration = Duration::from_secs(30);
 
@@ -113,7 +119,7 @@ fn serve(
 
 fn settings(url: &str) -> Settings {
     Settings {
-        url: url.parse().unwrap(),
+        url: OutsideUrl::parse(url, &UrlErrors::OF_RECEIVERS).unwrap(),
         secrets: Secret::parse_all(SECRET).unwrap(),
         authorities: None,
         timeout: LONG,
@@ -147,7 +153,7 @@ fn events_of_configured_types_are_sent_signed_and_in_order() {
         ..EventTypes::default()
     };
     let queue = Queue::new(types, Some("n1"));
-    let webhook = Webhook::start(settings(&url), queue.clone()).unwrap();
+    let webhook = Webhook::start_at(PACE, settings(&url), queue.clone()).unwrap();
     let ids = [id("alice")];
     let (session, transport) = ("0:0:1", "sse");
     let reason = "peer";
@@ -189,7 +195,7 @@ fn events_of_configured_types_are_sent_signed_and_in_order() {
 fn a_request_is_repeated_with_its_id_until_it_is_accepted() {
     let (url, requests) = receiver(&[BUSY, "", "HTTP/1.1 302 Found\r\nLocation: /\r\n\r\n", OK]);
     let queue = Queue::new(ALL, None);
-    let webhook = Webhook::start(settings(&url), queue.clone()).unwrap();
+    let webhook = Webhook::start_at(PACE, settings(&url), queue.clone()).unwrap();
     online(&queue, "a");
     let first = requests.recv_timeout(LONG).unwrap();
     online(&queue, "b");
@@ -218,7 +224,7 @@ fn events_that_are_not_accepted_in_time_are_dropped_and_the_next_request_says_so
         give_up,
         ..settings(&url)
     };
-    let webhook = Webhook::start(settings, queue.clone()).unwrap();
+    let webhook = Webhook::start_at(PACE, settings, queue.clone()).unwrap();
     online(&queue, "a");
     assert_eq!(
         requests.recv_timeout(LONG).unwrap().types(),
@@ -242,7 +248,7 @@ fn a_receiver_that_hangs_blocks_nobody_and_the_oldest_events_are_dropped() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let queue = Queue::new(ALL, None);
-    let webhook = Webhook::start(settings(&url), queue.clone()).unwrap();
+    let webhook = Webhook::start_at(PACE, settings(&url), queue.clone()).unwrap();
     online(&queue, "first");
     until("the first request", || {
         queue.counts().events == 0 && webhook.stats().queued_events == 1
@@ -257,8 +263,11 @@ fn a_receiver_that_hangs_blocks_nobody_and_the_oldest_events_are_dropped() {
     assert_eq!(webhook.stats().dropped, 10);
     let began = Instant::now();
     webhook.end();
-    assert!(began.elapsed() < FLUSH_TIME * 10, "the end does not wait");
-    let batch = queue.next_batch();
+    assert!(
+        began.elapsed() < PACE.flush_time * 10,
+        "the end does not wait"
+    );
+    let batch = queue.next_batch(PACE.batch_delay);
     assert_eq!(batch, None, "its time is over");
 }
 
@@ -268,12 +277,12 @@ fn a_batch_is_bounded_and_begins_with_what_was_missed() {
     for number in 0..QUEUED_EVENTS_MAX + 3 {
         online(&queue, &number.to_string());
     }
-    let batch = queue.next_batch().unwrap();
+    let batch = queue.next_batch(PACE.batch_delay).unwrap();
     assert_eq!((batch.events, batch.missed), (BATCH_EVENTS_MAX as u64, 3));
     let body: Vec<serde_json::Value> = serde_json::from_slice(&batch.body).unwrap();
     assert_eq!(body.len(), BATCH_EVENTS_MAX + 1);
     assert_eq!((&body[0]["events"], &body[1]["id"]), (&3.into(), &3.into()));
-    let next = queue.next_batch().unwrap();
+    let next = queue.next_batch(PACE.batch_delay).unwrap();
     assert_eq!((next.events, next.missed), (BATCH_EVENTS_MAX as u64, 0));
 }
 
@@ -281,7 +290,7 @@ fn a_batch_is_bounded_and_begins_with_what_was_missed() {
 fn a_receiver_that_is_gone_gets_nothing_until_a_reload() {
     let (url, requests) = receiver(&["HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n", OK]);
     let queue = Queue::new(ALL, None);
-    let webhook = Webhook::start(settings(&url), queue.clone()).unwrap();
+    let webhook = Webhook::start_at(PACE, settings(&url), queue.clone()).unwrap();
     online(&queue, "a");
     requests.recv_timeout(LONG).unwrap();
     until("the end", || webhook.stats().is_stopped);
@@ -298,7 +307,7 @@ fn a_receiver_that_is_gone_gets_nothing_until_a_reload() {
 fn waiting_events_are_sent_when_the_server_ends() {
     let (url, requests) = receiver(&[OK]);
     let queue = Queue::new(ALL, None);
-    let webhook = Webhook::start(settings(&url), queue.clone()).unwrap();
+    let webhook = Webhook::start_at(PACE, settings(&url), queue.clone()).unwrap();
     for number in 0..2_500 {
         online(&queue, &number.to_string());
     }
@@ -334,7 +343,7 @@ fn edges_of_a_position_have_the_same_request_id_on_all_nodes() {
     let name = |node, place, names: &[&str], online| {
         let (queue, _) = of_cluster(node);
         edges(&queue, place, names, online, place);
-        queue.next_batch().unwrap().name.unwrap()
+        queue.next_batch(PACE.batch_delay).unwrap().name.unwrap()
     };
     let one = name("n1", 7, &["a", "b"], true);
     assert_eq!(one, name("n2", 7, &["a", "b"], true));
@@ -349,7 +358,7 @@ fn edges_of_a_position_have_the_same_request_id_on_all_nodes() {
     }
     let (queue, _) = of_cluster("n1");
     online(&queue, "a");
-    assert_eq!(queue.next_batch().unwrap().name, None);
+    assert_eq!(queue.next_batch(PACE.batch_delay).unwrap().name, None);
 }
 
 #[test]
@@ -361,7 +370,7 @@ fn a_request_has_edges_of_one_position_and_the_nodes_are_told_when_it_has_ended(
     edges(&queue, 5, &["a", "b"], true, 1);
     edges(&queue, 9, &many, false, 1);
     online(&queue, "alone");
-    let webhook = Webhook::start(settings(&url), queue.clone()).unwrap();
+    let webhook = Webhook::start_at(PACE, settings(&url), queue.clone()).unwrap();
     let next = || requests.recv_timeout(LONG).unwrap();
     let (first, again) = (next(), next());
     assert_eq!((first.types().len(), &first.id), (2, &again.id));
@@ -381,7 +390,7 @@ fn missed_events_are_not_reported_in_a_request_that_a_receiver_may_know() {
     for number in 0..=QUEUED_EVENTS_MAX {
         online(&queue, &number.to_string());
     }
-    while queue.next_batch().unwrap().events == BATCH_EVENTS_MAX as u64 {}
+    while queue.next_batch(PACE.batch_delay).unwrap().events == BATCH_EVENTS_MAX as u64 {}
     let batch = Batch {
         body: Vec::new(),
         events: 3,
@@ -392,10 +401,10 @@ fn missed_events_are_not_reported_in_a_request_that_a_receiver_may_know() {
     };
     queue.give_up(&batch);
     edges(&queue, 5, &["a"], true, 1);
-    let missed = queue.next_batch().unwrap();
+    let missed = queue.next_batch(PACE.batch_delay).unwrap();
     assert_eq!((missed.events, missed.missed, missed.name), (0, 3, None));
     assert!(serde_json::from_slice::<serde_json::Value>(&missed.body).is_ok());
-    let next = queue.next_batch().unwrap();
+    let next = queue.next_batch(PACE.batch_delay).unwrap();
     assert_eq!((next.events, next.missed, next.place), (1, 0, Some(5)));
 }
 
@@ -407,14 +416,14 @@ fn positions_that_are_given_up_are_reported_except_at_the_end_of_the_server() {
         give_up,
         ..settings(&url)
     };
-    let webhook = Webhook::start(settings_of(Duration::ZERO), queue.clone()).unwrap();
+    let webhook = Webhook::start_at(PACE, settings_of(Duration::ZERO), queue.clone()).unwrap();
     edges(&queue, 5, &["a"], true, 1);
     requests.recv_timeout(LONG).unwrap();
     until("the end of it", || *told.lock() == [5]);
     webhook.end();
     // At the end of the server the heir of the node continues.
     let (queue, told) = of_cluster("n1");
-    let webhook = Webhook::start(settings_of(LONG), queue.clone()).unwrap();
+    let webhook = Webhook::start_at(PACE, settings_of(LONG), queue.clone()).unwrap();
     edges(&queue, 6, &["a"], true, 1);
     requests.recv_timeout(LONG).unwrap();
     webhook.end();

@@ -10,19 +10,19 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use crate::authorities::Authorities;
-use crate::limits::{FLUSH_TIME, LOG_INTERVAL};
+use crate::limits::{LOG_INTERVAL, Pace};
+use crate::outside::{LoggedFailures, OutsideUrl};
 use crate::queue::{Batch, Queue, unix_seconds};
 use crate::request::{Message, Requests};
 use crate::retry::{Attempts, Failure, Next, Outcome};
 use crate::secret::{Secret, signatures};
 use crate::stats::WebhookStats;
-use crate::url::WebhookUrl;
 
 /// Settings of a webhook.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// URL of the receiver.
-    pub url: WebhookUrl,
+    pub url: OutsideUrl,
     /// Secrets with which requests are signed, at least one.
     pub secrets: Vec<Secret>,
     /// Authorities that are trusted to issue the receiver's certificate; `None` for those of the
@@ -42,6 +42,7 @@ pub struct Webhook {
 struct Shared {
     queue: Arc<Queue>,
     settings: Settings,
+    pace: Pace,
     /// Secrets of the settings or of the last reload.
     secrets: Mutex<Arc<[Secret]>>,
     counts: Mutex<Counts>,
@@ -64,10 +65,15 @@ impl Webhook {
     ///
     /// When the thread cannot be started.
     pub fn start(settings: Settings, queue: Arc<Queue>) -> io::Result<Self> {
+        Self::start_at(Pace::USUAL, settings, queue)
+    }
+
+    pub(crate) fn start_at(pace: Pace, settings: Settings, queue: Arc<Queue>) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             queue,
             secrets: Mutex::new(settings.secrets.clone().into()),
             settings,
+            pace,
             counts: Mutex::default(),
             ended: Condvar::new(),
         });
@@ -104,7 +110,7 @@ impl Webhook {
 
     /// Sends the queued events, for 5 s at most, and ends. The server must add no more events.
     pub fn end(&self) {
-        let until = Instant::now() + FLUSH_TIME;
+        let until = Instant::now() + self.shared.pace.flush_time;
         let dropped = self.shared.queue.counts().dropped;
         self.shared.queue.end(until);
         let mut counts = self.shared.counts.lock();
@@ -149,7 +155,7 @@ fn run(shared: &Shared) {
     let run = random.hash_one(());
     let mut log = Log::default();
     let mut number = 0_u64;
-    while let Some(batch) = shared.queue.next_batch() {
+    while let Some(batch) = shared.queue.next_batch(shared.pace.batch_delay) {
         number += 1;
         let id = match &batch.name {
             // The heir of this node would repeat the request with the same id.
@@ -184,7 +190,7 @@ fn deliver(
         queue, settings, ..
     } = shared;
     let origin = Instant::now();
-    let mut attempts = Attempts::begin(Duration::ZERO);
+    let mut attempts = Attempts::begin(Duration::ZERO, shared.pace.backoff_min);
     loop {
         let left = queue
             .flush_until()
@@ -249,17 +255,17 @@ impl Shared {
 /// Log of failures: a line when they begin or change, one each 10 minutes, and one when they end.
 #[derive(Default)]
 struct Log {
-    failure: Option<(Failure, Instant)>,
+    failures: LoggedFailures<Failure>,
     /// Number of dropped events that was logged last, and when.
     dropped: u64,
     dropped_at: Option<Instant>,
 }
 
 impl Log {
-    fn outcome(&mut self, url: &WebhookUrl, outcome: &Outcome) {
+    fn outcome(&mut self, url: &OutsideUrl, outcome: &Outcome) {
         match outcome {
             Outcome::Accepted => {
-                if self.failure.take().is_some() {
+                if self.failures.end() {
                     tracing::info!("the webhook {url} accepts events again");
                 }
             }
@@ -267,22 +273,14 @@ impl Log {
                 "the webhook {url} has answered 410 Gone: it gets no events until the \
                  configuration is reloaded (SIGHUP) or the server is started again"
             ),
-            Outcome::Failed(failure) => {
-                let is_news = match &self.failure {
-                    Some((logged, at)) => logged != failure || at.elapsed() >= LOG_INTERVAL,
-                    None => true,
-                };
-                if is_news {
-                    tracing::warn!(
-                        "the webhook {url} did not accept events; trying again: {failure}"
-                    );
-                    self.failure = Some((failure.clone(), Instant::now()));
-                }
+            Outcome::Failed(failure) if self.failures.is_news(failure) => {
+                tracing::warn!("the webhook {url} did not accept events; trying again: {failure}");
             }
+            Outcome::Failed(_) => {}
         }
     }
 
-    fn dropped(&mut self, url: &WebhookUrl, dropped: u64) {
+    fn dropped(&mut self, url: &OutsideUrl, dropped: u64) {
         let is_late = self
             .dropped_at
             .is_none_or(|at| at.elapsed() >= LOG_INTERVAL);

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use reactor::Snapshot;
+use serde::Serialize;
 
 /// A running program with read-only admin endpoints.
 pub trait AdminSource: Send + Sync + 'static {
@@ -29,7 +30,7 @@ pub struct Backends {
 }
 
 /// A backend of one listener at one time.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct BackendReport {
     /// The address of the listener.
     pub listener: SocketAddr,

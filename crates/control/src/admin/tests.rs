@@ -3,7 +3,7 @@
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use reactor::{MetricDescription, MetricKind};
+use reactor::{MetricDescription, MetricKind, Snapshot};
 use serde_json::json;
 
 use super::*;

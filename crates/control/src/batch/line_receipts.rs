@@ -20,16 +20,14 @@ use super::line;
 use super::outbox::{Left, Outbox, Room, late, outbox};
 use crate::api::{Api, Shared};
 use crate::caller::Caller;
-use crate::limits::{
-    ANSWER_CHUNK_BYTES, RECEIPT_WAIT, WINDOW_BYTES_MAX, WINDOW_EVENTS_MAX, WINDOW_TARGETS_MAX,
-};
+use crate::limits::{ANSWER_CHUNK_BYTES, Limits, RECEIPT_WAIT, WINDOW_EVENTS_MAX};
 use crate::metrics::published::Counting;
 use crate::receipt::{Receipt, unsettled};
 use crate::stream::{Failure, Stream, Turn};
 
 /// Begins to answer a batch.
 pub(super) fn answer(api: Shared, stream: Stream, caller: Caller, is_stored: bool) -> Response {
-    let (outbox, answer) = outbox();
+    let (outbox, answer) = outbox(api.limits.unread_bytes_max);
     // A task of its own: the connection only carries what is there to be read.
     tokio::spawn(async move {
         let _pending = api.published.pending();
@@ -44,7 +42,7 @@ pub(super) fn answer(api: Shared, stream: Stream, caller: Caller, is_stored: boo
             counting: api.published.counting(),
         };
         if batch.run(&outbox).await.is_ok() {
-            batch.stream.drop_rest().await;
+            batch.stream.drop_rest(api.limits.dropped_bytes_max).await;
             outbox.end();
         }
     });
@@ -83,7 +81,7 @@ impl Batch<'_> {
         loop {
             // Whether the piece of the body at hand may have another line.
             let mut at_hand = true;
-            while at_hand && !self.window.is_full() {
+            while at_hand && !self.window.is_full(&self.api.limits) {
                 let Some(online) = self.line() else {
                     at_hand = false;
                     break;
@@ -99,7 +97,7 @@ impl Batch<'_> {
             }
             self.settle();
             self.hand_over(outbox).await?;
-            if at_hand && !self.window.is_full() {
+            if at_hand && !self.window.is_full(&self.api.limits) {
                 continue;
             }
             if !at_hand && self.window.is_empty() && self.stream.has_ended() {
@@ -279,10 +277,10 @@ impl Window {
         self.waiting.is_empty()
     }
 
-    fn is_full(&self) -> bool {
+    fn is_full(&self, limits: &Limits) -> bool {
         self.waiting.len() >= WINDOW_EVENTS_MAX
-            || self.targets >= WINDOW_TARGETS_MAX
-            || self.bytes >= WINDOW_BYTES_MAX
+            || self.targets >= limits.window_targets_max
+            || self.bytes >= limits.window_bytes_max
     }
 
     fn push(&mut self, waiting: Waiting) {

@@ -14,7 +14,7 @@ use http_body::Frame;
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
-use crate::limits::{UNREAD_BYTES_MAX, UNREAD_WAIT};
+use crate::limits::UNREAD_WAIT;
 
 /// Bytes handed to the connection at a time.
 const FRAME_BYTES_MAX: usize = 64 << 10;
@@ -55,6 +55,8 @@ pub(super) struct CutOff;
 
 #[derive(Debug, Default)]
 struct State {
+    /// Unread bytes from which there is no room.
+    unread_max: usize,
     unread: BytesMut,
     /// The batch has ended with the receipts of the lines that it has taken.
     late: bool,
@@ -68,9 +70,12 @@ struct State {
     batch: Option<Waker>,
 }
 
-/// Returns the two ends of an answer.
-pub(super) fn outbox() -> (Outbox, Answer) {
-    let state = Arc::new(Mutex::default());
+/// Returns the two ends of an answer, of which about `unread_max` bytes may be unread.
+pub(super) fn outbox(unread_max: usize) -> (Outbox, Answer) {
+    let state = Arc::new(Mutex::new(State {
+        unread_max,
+        ..State::default()
+    }));
     (Outbox(Arc::clone(&state)), Answer(state))
 }
 
@@ -94,7 +99,7 @@ impl Outbox {
             let mut state = self.0.lock();
             if state.client_gone {
                 Poll::Ready(Err(Left))
-            } else if state.unread.len() < UNREAD_BYTES_MAX || state.late {
+            } else if state.unread.len() < state.unread_max || state.late {
                 Poll::Ready(Ok(Room::Free))
             } else {
                 state.batch = Some(context.waker().clone());
@@ -152,7 +157,7 @@ impl HttpBody for Answer {
         if !state.unread.is_empty() {
             let length = state.unread.len().min(FRAME_BYTES_MAX);
             let frame = state.unread.split_to(length).freeze();
-            if state.unread.len() < UNREAD_BYTES_MAX
+            if state.unread.len() < state.unread_max
                 && let Some(batch) = state.batch.take()
             {
                 batch.wake();
@@ -184,6 +189,7 @@ impl std::error::Error for CutOff {}
 mod tests {
     use super::*;
     use crate::body::chunk;
+    use crate::tests::fake::SMALL;
     use crate::tests::fake::run;
     use axum::body::Body;
 
@@ -191,7 +197,7 @@ mod tests {
     fn an_answer_that_was_cut_off_does_not_look_whole() {
         run(async {
             for whole in [true, false] {
-                let (outbox, answer) = outbox();
+                let (outbox, answer) = outbox(SMALL.unread_bytes_max);
                 let mut body = Body::new(answer);
                 outbox.put(&mut b"one\n".to_vec());
                 match whole {
@@ -207,9 +213,9 @@ mod tests {
     #[test]
     fn a_client_that_reads_nothing_is_waited_for_but_not_for_ever() {
         run(async {
-            let (outbox, answer) = outbox();
+            let (outbox, answer) = outbox(SMALL.unread_bytes_max);
             let mut body = Body::new(answer);
-            outbox.put(&mut vec![b'x'; UNREAD_BYTES_MAX]);
+            outbox.put(&mut vec![b'x'; SMALL.unread_bytes_max]);
             assert_eq!(outbox.room().await.unwrap(), Room::Late, "it reads nothing");
             assert_eq!(outbox.room().await.unwrap(), Room::Free, "for what is left");
             let read = tokio::spawn(async move {

@@ -21,7 +21,7 @@ use replication::{Append, AppendError, Applied, Command, Position, Wait};
 use super::line;
 use crate::api::Api;
 use crate::caller::Caller;
-use crate::limits::{CHUNK_BYTES_MAX, CHUNK_EVENTS_MAX, CHUNK_LINES_FACTOR, CHUNKS_MAX};
+use crate::limits::{CHUNK_LINES_FACTOR, CHUNKS_MAX};
 use crate::replicated::{Appending, append, command};
 use crate::shared::piece::{Digest, KeyPiece};
 use crate::stream::{Failure, Stream, Turn};
@@ -172,10 +172,12 @@ impl<'a> Pipeline<'a> {
     /// Puts lines at hand into the chunk.
     fn fill(&mut self) -> Pause {
         loop {
-            let lines_max = CHUNK_EVENTS_MAX * CHUNK_LINES_FACTOR;
-            if self.filling.commands.len() >= CHUNK_EVENTS_MAX
-                || self.filling.lines.len() >= lines_max
-            {
+            let (events_max, bytes_max) = (
+                self.api.limits.chunk_events_max,
+                self.api.limits.chunk_bytes_max,
+            );
+            let lines_max = events_max * CHUNK_LINES_FACTOR;
+            if self.filling.commands.len() >= events_max || self.filling.lines.len() >= lines_max {
                 return Pause::ChunkFull;
             }
             let (number, command) = match self.next.take() {
@@ -206,7 +208,7 @@ impl<'a> Pipeline<'a> {
                 }
             };
             let bytes = command.encoded_bytes();
-            if self.filling.bytes + bytes > CHUNK_BYTES_MAX && !self.filling.commands.is_empty() {
+            if self.filling.bytes + bytes > bytes_max && !self.filling.commands.is_empty() {
                 self.next = Some((number, command));
                 return Pause::ChunkFull;
             }

@@ -5,7 +5,6 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use axum::response::Response;
 use router::{Audience, Counts, Tally};
 use serde::Serialize;
 
@@ -13,9 +12,9 @@ use super::line;
 use crate::api::Api;
 use crate::caller::Caller;
 use crate::idempotency::{self, First};
-use crate::limits::{WINDOW_BYTES_MAX, WINDOW_EVENTS_MAX, WINDOW_TARGETS_MAX};
+use crate::limits::{Limits, WINDOW_EVENTS_MAX};
 use crate::metrics::published::Counting;
-use crate::problem::Problem;
+use crate::problem::{Answered, Problem};
 use crate::receipt::{is_zero, settled, unsettled};
 use crate::stream::{Failures, Stream, Turn};
 
@@ -26,7 +25,7 @@ pub(super) async fn answer(
     caller: Caller,
     is_stored: bool,
     first: Option<First>,
-) -> Result<Response, Problem> {
+) -> Answered {
     let _pending = api.published.pending();
     let mut batch = Batch {
         api,
@@ -49,9 +48,16 @@ pub(super) async fn answer(
         first,
         ..
     } = batch;
+    let Counts {
+        written,
+        queued,
+        shed,
+    } = window.counts();
     let summary = Summary {
         sums,
-        counts: window.counts().into(),
+        written,
+        queued,
+        shed,
         unstored: window.unstored(),
         failures,
     };
@@ -156,7 +162,7 @@ impl Batch<'_> {
                 }
             };
             let is_over = turn.is_over(online);
-            if self.window.is_full() {
+            if self.window.is_full(&self.api.limits) {
                 break Pause::WindowFull { is_over };
             }
             if is_over {
@@ -220,10 +226,10 @@ impl Window {
     }
 
     /// Returns whether the current half is.
-    const fn is_full(&self) -> bool {
+    const fn is_full(&self, limits: &Limits) -> bool {
         self.events >= WINDOW_EVENTS_MAX / 2
-            || self.targets >= WINDOW_TARGETS_MAX / 2
-            || self.bytes >= WINDOW_BYTES_MAX / 2
+            || self.targets >= limits.window_targets_max / 2
+            || self.bytes >= limits.window_bytes_max / 2
     }
 
     /// Goes on with the other half once it has settled; gives it back when it does not.
@@ -266,34 +272,12 @@ impl Sums {
 }
 
 #[derive(Serialize)]
-struct Outcomes {
-    written: u64,
-    queued: u64,
-    shed: u64,
-}
-
-impl From<Counts> for Outcomes {
-    fn from(
-        Counts {
-            written,
-            queued,
-            shed,
-        }: Counts,
-    ) -> Self {
-        Self {
-            written,
-            queued,
-            shed,
-        }
-    }
-}
-
-#[derive(Serialize)]
 struct Summary {
     #[serde(flatten)]
     sums: Sums,
-    #[serde(flatten)]
-    counts: Outcomes,
+    written: u64,
+    queued: u64,
+    shed: u64,
     #[serde(skip_serializing_if = "is_zero")]
     unstored: u64,
     #[serde(flatten)]

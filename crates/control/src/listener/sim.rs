@@ -12,6 +12,7 @@ use super::{ConnectionService, Ended, serve_in_place};
 use crate::api::Api;
 use crate::api::Presence;
 use crate::error::StartError;
+use crate::limits::Limits;
 use crate::live_tokens::LiveTokens;
 use crate::metrics::listener::ListenerMetrics;
 use crate::places::Places;
@@ -46,12 +47,12 @@ impl SimControl {
         event_bytes_max: usize,
         head_timeout: Duration,
     ) -> Result<Self, StartError> {
-        let own = OwnState::load(&server, now()).map_err(StartError::Stored)?;
+        let own = OwnState::load(&server, now(), &Limits::USUAL).map_err(StartError::Stored)?;
         let tokens = LiveTokens::new(Tokens::default(), true);
         let api = Arc::new(Api {
             own,
             presence,
-            ..Api::new(server, tokens, event_bytes_max)
+            ..Api::new(server, tokens, event_bytes_max, Limits::USUAL)
         });
         let counts = Arc::clone(&api.listening);
         Ok(Self {
@@ -59,7 +60,7 @@ impl SimControl {
                 http: routes::router(Arc::clone(&api)),
                 head_timeout,
             },
-            places: Places::new(Arc::clone(&counts), head_timeout),
+            places: Places::new(Arc::clone(&counts), head_timeout, Limits::USUAL),
             counts,
             api,
         })

@@ -20,13 +20,11 @@ use tokio::time::{Instant, sleep};
 use super::{ConnectionService, Ended};
 use wire::head::HEAD_BYTES_MAX;
 
-use crate::limits::{
-    AUTHORIZED_MAX, IDLE_WAIT, UNAUTHORIZED_IDLE_WAIT, UNAUTHORIZED_MAX, UNAUTHORIZED_WAIT,
-};
+use crate::limits::{IDLE_WAIT, UNAUTHORIZED_IDLE_WAIT, UNAUTHORIZED_WAIT};
 use crate::metrics::listener::ListenerMetrics;
 use crate::places::Places;
 use crate::routes;
-use crate::tests::fake::{Fake, run};
+use crate::tests::fake::{Fake, SMALL, run};
 
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 const REQUEST: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
@@ -34,7 +32,7 @@ const REQUEST: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
 fn within(fake: &Fake) -> Server {
     let api = Arc::new(fake.api());
     Server {
-        places: Places::new(api.listening.clone(), HEAD_TIMEOUT),
+        places: Places::new(api.listening.clone(), HEAD_TIMEOUT, SMALL),
         counts: api.listening.clone(),
         service: ConnectionService {
             http: routes::router(api),
@@ -241,19 +239,23 @@ fn the_oldest_of_too_many_unauthorized_connections_gives_way() {
         let mut authorized = enter(&server);
         authorized.write_all(AUTHORIZED).await.unwrap();
         answered(&mut authorized).await;
-        let mut clients: Vec<DuplexStream> =
-            (0..UNAUTHORIZED_MAX).map(|_| enter(&server)).collect();
+        let mut clients: Vec<DuplexStream> = (0..SMALL.unauthorized_max)
+            .map(|_| enter(&server))
+            .collect();
         // The first has just sent a request; so the second is the oldest.
         clients[0].write_all(REQUEST).await.unwrap();
         answered(&mut clients[0]).await;
-        for number in 1..UNAUTHORIZED_MAX {
+        for number in 1..SMALL.unauthorized_max {
             clients.push(enter(&server));
             assert_eq!(
                 until_the_end(&mut clients[number]).await,
                 (0, String::new())
             );
         }
-        assert_eq!(server.counts.visits().evicted, UNAUTHORIZED_MAX as u64 - 1);
+        assert_eq!(
+            server.counts.visits().evicted,
+            SMALL.unauthorized_max as u64 - 1
+        );
         for client in [&mut clients[0], &mut authorized] {
             client.write_all(REQUEST).await.unwrap();
             answered(client).await;
@@ -266,7 +268,7 @@ fn connections_beyond_the_limit_of_authorized_ones_are_told_so_and_places_come_f
     run(async {
         let server = within(&Fake::new());
         let mut all = Vec::new();
-        for _ in 0..AUTHORIZED_MAX {
+        for _ in 0..SMALL.authorized_max {
             let mut client = enter(&server);
             client.write_all(AUTHORIZED).await.unwrap();
             answered(&mut client).await;

@@ -71,31 +71,10 @@ impl ListenerMetrics {
 impl ListenerCounts {
     /// Writes them for Prometheus.
     pub(crate) fn write(&self, text: &mut Text) {
-        let help = "Open connections to the control listener.";
-        text.gauge("control_connections", help, self.connections as f64);
-        text.counter(
-            "control_refused",
-            "Authorized requests to the control listener that were refused because it had too \
-                 many connections.",
-            self.refused,
-        );
-        text.counter(
-            "control_evicted",
-            "Connections without an authorized request that were closed to make room for \
-                 another one.",
-            self.evicted,
-        );
-        text.counter(
-            "control_timeouts",
-            "Connections to the control listener that were closed because no request arrived, \
-                 or no answer was read, in time.",
-            self.timeouts,
-        );
-        text.counter(
-            "control_accept_pauses",
-            "Times that the control listener paused because the process ran out of file \
-                 descriptors.",
-            self.pauses,
-        );
+        text.gauge("control_connections", self.connections as f64);
+        text.counter("control_refused", self.refused);
+        text.counter("control_evicted", self.evicted);
+        text.counter("control_timeouts", self.timeouts);
+        text.counter("control_accept_pauses", self.pauses);
     }
 }

@@ -67,34 +67,24 @@ impl Process {
             ..Self::default()
         }
     }
-}
 
-impl Process {
     /// Writes it.
     pub(super) fn write(&self, text: &mut Text) {
         if let Some(seconds) = self.cpu_seconds {
-            let help = "Processor time of the process, user and system.";
-            text.counter("process_cpu_seconds", help, seconds);
+            text.counter("process_cpu_seconds", seconds);
         }
-        let mut gauge = |name, help, value: Option<f64>| {
-            if let Some(value) = value {
-                text.gauge(name, help, value);
-            }
-        };
         let count = |count: Option<u64>| count.map(|count| count as f64);
-        let help = "When the process began, in seconds since 1970.";
-        gauge("process_start_time_seconds", help, self.start_seconds);
-        let (help, bytes) = ("Virtual memory of the process.", count(self.virtual_bytes));
-        gauge("process_virtual_memory_bytes", help, bytes);
-        let (help, bytes) = (
-            "Resident memory of the process.",
-            count(self.resident_bytes),
-        );
-        gauge("process_resident_memory_bytes", help, bytes);
-        let help = "Open file descriptors, of the main thread's table if workers have their own.";
-        gauge("process_open_fds", help, count(self.descriptors));
-        let help = "Most file descriptors that a table may have.";
-        gauge("process_max_fds", help, count(self.descriptors_max));
+        for (name, value) in [
+            ("process_start_time_seconds", self.start_seconds),
+            ("process_virtual_memory_bytes", count(self.virtual_bytes)),
+            ("process_resident_memory_bytes", count(self.resident_bytes)),
+            ("process_open_fds", count(self.descriptors)),
+            ("process_max_fds", count(self.descriptors_max)),
+        ] {
+            if let Some(value) = value {
+                text.gauge(name, value);
+            }
+        }
     }
 }
 

@@ -14,6 +14,10 @@ use reactor::Latencies;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
 
+/// What each metric means: a line each, the name before a colon. Metrics of workers are described
+/// where they are counted.
+const HELP: &str = include_str!("help.txt");
+
 /// Type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -112,39 +116,49 @@ impl Text {
         }
     }
 
+    /// Describes a metric of [`HELP`], whose samples follow.
+    pub(crate) fn known<'a>(&'a mut self, kind: Kind, name: &'a str) -> Samples<'a> {
+        let mut lines = HELP.lines();
+        let help = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        self.metric(
+            kind,
+            name,
+            help.expect("each metric has a line in help.txt"),
+        )
+    }
+
     /// Writes a gauge.
-    pub(crate) fn gauge(&mut self, name: &str, help: &str, value: f64) {
-        self.metric(Kind::Gauge, name, help).sample(&[], value);
+    pub(crate) fn gauge(&mut self, name: &str, value: f64) {
+        self.known(Kind::Gauge, name).sample(&[], value);
     }
 
     /// Writes a gauge that is 1 or 0.
-    pub(crate) fn flag(&mut self, name: &str, help: &str, value: bool) {
-        self.gauge(name, help, f64::from(u8::from(value)));
+    pub(crate) fn flag(&mut self, name: &str, value: bool) {
+        self.gauge(name, f64::from(u8::from(value)));
     }
 
     /// Writes a counter.
-    pub(crate) fn counter(&mut self, name: &str, help: &str, value: impl Into<Value>) {
-        self.metric(Kind::Counter, name, help).sample(&[], value);
+    pub(crate) fn counter(&mut self, name: &str, value: impl Into<Value>) {
+        self.known(Kind::Counter, name).sample(&[], value);
     }
 
     /// Writes a counter with a value for each value of a label.
     pub(crate) fn counters<'a>(
         &mut self,
         name: &str,
-        help: &str,
         label: &str,
         counts: impl IntoIterator<Item = (&'a str, u64)>,
     ) {
-        let mut samples = self.metric(Kind::Counter, name, help);
+        let mut samples = self.known(Kind::Counter, name);
         for (value, count) in counts {
             samples.sample(&[(label, value)], count);
         }
     }
 
     /// Writes a histogram of latencies.
-    pub(crate) fn latency(&mut self, name: &str, help: &str, latencies: &Latencies) {
+    pub(crate) fn latency(&mut self, name: &str, latencies: &Latencies) {
         let sum = latencies.sum().as_secs_f64();
-        let mut samples = self.metric(Kind::Histogram, name, help);
+        let mut samples = self.known(Kind::Histogram, name);
         samples.histogram(sum, latencies.buckets());
     }
 
@@ -251,10 +265,13 @@ mod tests {
         };
         let mut info = text.metric(Kind::Info, "build", "What runs.");
         info.sample(&[("v", "1"), ("w", "\"\\\n")], 1);
-        text.counter("bytes", "Read.", 3);
-        text.counter("seconds", "Read.", 3.0);
-        text.gauge("now", "Of now.", 1.5);
-        text.counters("lines", "Written.", "of", [("b", 1), ("c", 2)]);
+        text.metric(Kind::Counter, "bytes", "Read.").sample(&[], 3);
+        text.metric(Kind::Counter, "seconds", "Read.")
+            .sample(&[], 3.0);
+        text.metric(Kind::Gauge, "now", "Of now.").sample(&[], 1.5);
+        let mut lines = text.metric(Kind::Counter, "lines", "Written.");
+        lines.sample(&[("of", "b")], 1);
+        lines.sample(&[("of", "c")], 2);
         let mut sizes = text.metric(Kind::Histogram, "size", "Sizes.");
         sizes.histogram(3.0, [(0.5, 2), (f64::INFINITY, 1)].into_iter());
         text.text

@@ -13,7 +13,7 @@ use crate::api::Api;
 use crate::idempotency::{again, answer, of_another};
 use crate::limits::{FIRST_ANSWER_INTERVAL, FIRST_ANSWER_WAIT};
 use crate::metrics::published::Verb;
-use crate::problem::Problem;
+use crate::problem::{Answered, Problem};
 use crate::receipt::{Receipt, When};
 use crate::shared::piece::{Digest, KeyPiece};
 
@@ -41,7 +41,7 @@ pub(crate) async fn deliver(
     is_stored: bool,
     when: When,
     keyed: Option<Keyed>,
-) -> Result<Response, Problem> {
+) -> Answered {
     let _pending = api.published.pending();
     let begun = Instant::now();
     if let Some(keyed) = &keyed
@@ -104,7 +104,7 @@ impl Replicated {
 
     /// Answers a request whose event an earlier one with the key has published. The first answer
     /// may still be on its way; if its node is gone, it never comes.
-    async fn answer_repeat(&self, api: &Api, keyed: Keyed) -> Result<Response, Problem> {
+    async fn answer_repeat(&self, api: &Api, keyed: Keyed) -> Answered {
         let Some(claim) = self.shared.claim(keyed.key, 0) else {
             return Err(Problem::from(AppendError::Unknown));
         };

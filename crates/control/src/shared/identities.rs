@@ -9,7 +9,6 @@ use graph::Id;
 use server::Handle;
 
 use super::piece::{Digest, IdentityPiece};
-use super::tables::Known;
 use crate::error::IdentityError;
 
 /// Makes a piece of a node take effect on a server.
@@ -67,42 +66,6 @@ pub(super) fn apply(
             Ok(())
         }
         IdentityPiece::Hide { id, hidden } => hide(server, &id, hidden),
-    }
-}
-
-/// Takes over what was known of identities when the server was stopped.
-pub(super) fn restore(
-    server: &Handle,
-    known: Known,
-    now: UnixSeconds,
-) -> Result<(), IdentityError> {
-    match known {
-        Known::RevokedId { id, before } => {
-            // Clocks differ: the time is not in the future because this one is behind.
-            let before = UnixSeconds(before);
-            Ok(server.revoke(&id, before, now.max(before))?)
-        }
-        Known::RevokedToken { jti } => Ok(server.revoke_token(&jti, now)?),
-        Known::Banned { id, until } => match until.saturating_sub(now.0).min(BAN_SECONDS_MAX) {
-            0 => Ok(()),
-            seconds => Ok(server.ban(&id, Duration::from_secs(seconds), now)?),
-        },
-        Known::Waiting {
-            hash,
-            ids,
-            issued,
-            until,
-        } => Ok(server.accept_ticket(hash, &ids, UnixSeconds(issued), UnixSeconds(until), now)?),
-        Known::Used {
-            hash,
-            ids,
-            issued,
-            holder: (node, session),
-        } => {
-            let holder = Holder { node, session };
-            Ok(server.ticket_used_elsewhere(hash, &ids, UnixSeconds(issued), holder, now)?)
-        }
-        Known::Hidden { id } => hide(server, &id, true),
     }
 }
 

@@ -131,12 +131,12 @@ fn passed(commands: u32) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tables::OF_CLUSTER;
+    use super::super::tables::of_cluster;
     use super::*;
-    use crate::limits::IDEMPOTENCY_KEYS_MAX;
+    use crate::tests::fake::SMALL;
 
     fn new() -> SharedRows {
-        let mut rows = SharedRows::new(&OF_CLUSTER);
+        let mut rows = SharedRows::new(&of_cluster(&SMALL));
         rows.advance(1000);
         rows
     }
@@ -206,19 +206,19 @@ mod tests {
     #[test]
     fn keys_and_their_answers_are_bounded() {
         let mut rows = new();
-        let many = 2 * IDEMPOTENCY_KEYS_MAX as u8;
+        let many = 2 * SMALL.idempotency_keys_max as u8;
         for key in 0..many {
             let position = u64::from(key) * 10;
             take(&mut rows, claim_of(key, 0), at(position));
             take(&mut rows, answer_of(key, "{}"), at(position + 5));
         }
-        assert_eq!(rows.iter(CLAIM).count(), IDEMPOTENCY_KEYS_MAX);
-        assert_eq!(rows.iter(ANSWER).count(), IDEMPOTENCY_KEYS_MAX);
+        assert_eq!(rows.iter(CLAIM).count(), SMALL.idempotency_keys_max);
+        assert_eq!(rows.iter(ANSWER).count(), SMALL.idempotency_keys_max);
         let known = |key: u8| claim(&rows, Digest([key; 32]), 0).is_some();
         assert!(known(many - 1) && !known(0), "the oldest are forgotten");
         // Long answers make room for each other, and one that is too long is not kept.
         let mut rows = new();
-        let long = "x".repeat(crate::limits::ANSWERS_BYTES_MAX / 2);
+        let long = "x".repeat(SMALL.answers_bytes_max / 2);
         for (position, key) in [(10, 1), (20, 2), (30, 3)] {
             take(&mut rows, claim_of(key, 0), at(position));
             take(&mut rows, answer_of(key, &long), at(position + 5));

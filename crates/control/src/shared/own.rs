@@ -13,28 +13,32 @@ use tokio::sync::oneshot;
 
 use super::piece::IdentityPiece;
 use super::{identities, restore, tables};
+use crate::limits::Limits;
 use crate::problem::Problem;
 
 /// Stored revocations, bans and hidden ids. Owned by the API.
 #[derive(Debug)]
 pub(crate) struct OwnState(Mutex<SharedRows>);
 
-impl Default for OwnState {
-    fn default() -> Self {
-        Self(Mutex::new(SharedRows::new(&tables::OF_ONE)))
-    }
-}
-
 impl OwnState {
+    /// Returns the state of a server of which nothing is stored.
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self(Mutex::new(SharedRows::new(&tables::of_one(limits))))
+    }
+
     /// Takes over what was stored with the graph of a server, and makes it take effect. Sessions
     /// that were faster end.
-    pub(crate) fn load(server: &Handle, now: UnixSeconds) -> Result<Self, DecodeError> {
+    pub(crate) fn load(
+        server: &Handle,
+        now: UnixSeconds,
+        limits: &Limits,
+    ) -> Result<Self, DecodeError> {
         let stored = server.router().graph().take_rows();
-        let mut rows = SharedRows::load(&tables::OF_ONE, &stored)?;
+        let mut rows = SharedRows::load(&tables::of_one(limits), &stored)?;
         rows.advance(now.0);
         restore(server, &rows);
-        tables::read(&rows, |known| {
-            if let tables::Known::Banned { id, .. } = known {
+        tables::read(&rows, |_, piece| {
+            if let IdentityPiece::Ban { id, .. } = piece {
                 server.close(&server.router().sessions(&id));
             }
         });
@@ -66,9 +70,9 @@ impl OwnState {
 
     /// Returns what is stored.
     #[cfg(test)]
-    pub(crate) fn stored(&self) -> Vec<tables::Known> {
+    pub(crate) fn stored(&self) -> Vec<IdentityPiece> {
         let mut stored = Vec::new();
-        tables::read(&self.0.lock(), |known| stored.push(known));
+        tables::read(&self.0.lock(), |_, piece| stored.push(piece));
         stored
     }
 }

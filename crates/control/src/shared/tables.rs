@@ -13,9 +13,9 @@ use replication::Position;
 use replication::shared::{FOR_EVER, Full, Overflow, Row, SharedRows, TableLimits};
 use serde::{Deserialize, Serialize};
 
-use super::piece::IdentityPiece;
+use super::piece::{Digest, IdentityPiece};
 use crate::error::IdentityError;
-use crate::limits::{ANSWERS_BYTES_MAX, HIDDEN_IDS_MAX, IDEMPOTENCY_KEYS_MAX, REPEATS_MAX};
+use crate::limits::{Limits, REPEATS_MAX};
 
 /// Ids, and the time before which what was issued to them is refused.
 const REVOKED_ID: u8 = 1;
@@ -45,36 +45,32 @@ const EPOCH: &[u8] = b"epoch";
 const BYTES_MAX: usize = usize::MAX;
 
 /// The tables that the nodes of a cluster share.
-pub(super) const OF_CLUSTER: [TableLimits; 9] = [
-    OF_ONE[0],
-    OF_ONE[1],
-    OF_ONE[2],
-    OF_ONE[3],
-    limits(TICKET, TICKETS_MAX, BYTES_MAX, Overflow::Refuse),
-    limits(
-        CLAIM,
-        IDEMPOTENCY_KEYS_MAX,
-        BYTES_MAX,
-        Overflow::ForgetFirst,
-    ),
-    limits(
-        ANSWER,
-        IDEMPOTENCY_KEYS_MAX,
-        ANSWERS_BYTES_MAX,
-        Overflow::ForgetFirst,
-    ),
-    limits(REPEAT, REPEATS_MAX, BYTES_MAX, Overflow::ForgetFirst),
-    limits(LOG, 1, BYTES_MAX, Overflow::Refuse),
-];
+pub(super) fn of_cluster(of: &Limits) -> [TableLimits; 9] {
+    let [ids, tokens, bans, hidden] = of_one(of);
+    let keys = of.idempotency_keys_max;
+    [
+        ids,
+        tokens,
+        bans,
+        hidden,
+        limits(TICKET, TICKETS_MAX, BYTES_MAX, Overflow::Refuse),
+        limits(CLAIM, keys, BYTES_MAX, Overflow::ForgetFirst),
+        limits(ANSWER, keys, of.answers_bytes_max, Overflow::ForgetFirst),
+        limits(REPEAT, REPEATS_MAX, BYTES_MAX, Overflow::ForgetFirst),
+        limits(LOG, 1, BYTES_MAX, Overflow::Refuse),
+    ]
+}
 
 /// The tables that a server alone keeps: what would let a client in again, or show an id that
 /// hides, if it were forgotten.
-pub(super) const OF_ONE: [TableLimits; 4] = [
-    limits(REVOKED_ID, REVOCATIONS_MAX, BYTES_MAX, Overflow::Refuse),
-    limits(REVOKED_TOKEN, REVOCATIONS_MAX, BYTES_MAX, Overflow::Refuse),
-    limits(BAN, BANS_MAX, BYTES_MAX, Overflow::Refuse),
-    limits(HIDDEN_ID, HIDDEN_IDS_MAX, BYTES_MAX, Overflow::Refuse),
-];
+pub(super) const fn of_one(of: &Limits) -> [TableLimits; 4] {
+    [
+        limits(REVOKED_ID, REVOCATIONS_MAX, BYTES_MAX, Overflow::Refuse),
+        limits(REVOKED_TOKEN, REVOCATIONS_MAX, BYTES_MAX, Overflow::Refuse),
+        limits(BAN, BANS_MAX, BYTES_MAX, Overflow::Refuse),
+        limits(HIDDEN_ID, of.hidden_ids_max, BYTES_MAX, Overflow::Refuse),
+    ]
+}
 
 const fn limits(table: u8, rows: usize, bytes: usize, overflow: Overflow) -> TableLimits {
     TableLimits {
@@ -115,33 +111,6 @@ struct TicketRow {
     holder: Option<(u64, u64)>,
 }
 
-/// What a row says of an identity.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Known {
-    /// What was issued to an id before a time is refused.
-    RevokedId { id: Id, before: u64 },
-    /// A token is refused.
-    RevokedToken { jti: String },
-    /// An id is banned until a time.
-    Banned { id: Id, until: u64 },
-    /// A ticket is good until a time.
-    Waiting {
-        hash: [u8; 32],
-        ids: Vec<Id>,
-        issued: u64,
-        until: u64,
-    },
-    /// A ticket is used by a session of a node.
-    Used {
-        hash: [u8; 32],
-        ids: Vec<Id>,
-        issued: u64,
-        holder: (u64, u64),
-    },
-    /// An id hides.
-    Hidden { id: Id },
-}
-
 /// Writes what a piece of a node says of identities.
 pub(super) fn write(
     rows: &mut SharedRows,
@@ -162,13 +131,17 @@ pub(super) fn write(
             let held = held.and_then(|row| before_of(&row.value));
             let before = held.map_or(*before, |held| held.max(*before));
             let row = row(now + MAX_LIFETIME_SECONDS, before.to_le_bytes().into());
-            let put = rows.put(REVOKED_ID, name.as_bytes(), row);
-            put.map_err(|Full| IdentityError::full(&RevocationError::Full))
+            or_full(
+                rows.put(REVOKED_ID, name.as_bytes(), row),
+                &RevocationError::Full,
+            )
         }
         IdentityPiece::RevokeToken { jti, .. } => {
             let row = row(now + MAX_LIFETIME_SECONDS, Vec::new());
-            let put = rows.put(REVOKED_TOKEN, jti.as_bytes(), row);
-            put.map_err(|Full| IdentityError::full(&RevocationError::Full))
+            or_full(
+                rows.put(REVOKED_TOKEN, jti.as_bytes(), row),
+                &RevocationError::Full,
+            )
         }
         IdentityPiece::Ban { id, until } => {
             let name = id.to_string();
@@ -176,8 +149,7 @@ pub(super) fn write(
             let until = (*until).min(now + BAN_SECONDS_MAX);
             // A ban that lasts longer stays as it is.
             let row = row(held.map_or(until, |held| held.max(until)), Vec::new());
-            let put = rows.put(BAN, name.as_bytes(), row);
-            put.map_err(|Full| IdentityError::full(&BanError::Full))
+            or_full(rows.put(BAN, name.as_bytes(), row), &BanError::Full)
         }
         IdentityPiece::Close { .. } => Ok(()),
         IdentityPiece::Issue {
@@ -194,8 +166,10 @@ pub(super) fn write(
                 issued: *issued,
                 holder: None,
             };
-            let put = rows.put(TICKET, &ticket.0, row(*until, ticket_row.to_bytes()));
-            put.map_err(|Full| IdentityError::full(&TicketError::Full))
+            or_full(
+                rows.put(TICKET, &ticket.0, row(*until, ticket_row.to_bytes())),
+                &TicketError::Full,
+            )
         }
         IdentityPiece::Use {
             ticket,
@@ -209,8 +183,7 @@ pub(super) fn write(
                 holder: Some((node, *session)),
             };
             let row = row(now + ELSEWHERE_SECONDS, ticket_row.to_bytes());
-            let put = rows.put(TICKET, &ticket.0, row);
-            put.map_err(|Full| IdentityError::full(&TicketError::Full))
+            or_full(rows.put(TICKET, &ticket.0, row), &TicketError::Full)
         }
         IdentityPiece::Release { ticket, session } => {
             let held = rows.get(TICKET, &ticket.0);
@@ -221,8 +194,7 @@ pub(super) fn write(
                     ..held
                 };
                 let row = row(now + RECONNECT_SECONDS, free.to_bytes());
-                let put = rows.put(TICKET, &ticket.0, row);
-                put.map_err(|Full| IdentityError::full(&TicketError::Full))?;
+                or_full(rows.put(TICKET, &ticket.0, row), &TicketError::Full)?;
             }
             Ok(())
         }
@@ -232,8 +204,9 @@ pub(super) fn write(
                 rows.remove(HIDDEN_ID, name.as_bytes());
                 return Ok(());
             }
-            let put = rows.put(HIDDEN_ID, name.as_bytes(), row(FOR_EVER, Vec::new()));
-            put.map_err(|Full| IdentityError::full(&TooManyHidden))
+            let row = row(FOR_EVER, Vec::new());
+            let put = rows.put(HIDDEN_ID, name.as_bytes(), row);
+            or_full(put, &TooManyHidden(rows.iter(HIDDEN_ID).count()))
         }
     }
 }
@@ -263,63 +236,85 @@ pub(super) fn node_gone(rows: &mut SharedRows, node: u64) {
     }
 }
 
-/// Calls `each` with what the rows say of identities.
-pub(super) fn read(rows: &SharedRows, mut each: impl FnMut(Known)) {
+/// Calls `each` with what the rows say of identities: with a piece that says so, and the node whose
+/// piece it is.
+pub(super) fn read(rows: &SharedRows, mut each: impl FnMut(u64, IdentityPiece)) {
     let id = |name: &[u8]| Id::parse(std::str::from_utf8(name).ok()?).ok();
     for (name, row) in rows.iter(REVOKED_ID) {
         if let (Some(id), Some(before)) = (id(name), before_of(&row.value)) {
-            each(Known::RevokedId { id, before });
+            let at = before;
+            each(0, IdentityPiece::RevokeId { id, before, at });
         }
     }
     for (name, _) in rows.iter(REVOKED_TOKEN) {
         let jti = String::from_utf8_lossy(name).into_owned();
-        each(Known::RevokedToken { jti });
+        each(0, IdentityPiece::RevokeToken { jti, at: 0 });
     }
     for (name, row) in rows.iter(BAN) {
         if let Some(id) = id(name) {
             let until = row.until;
-            each(Known::Banned { id, until });
+            each(0, IdentityPiece::Ban { id, until });
         }
     }
     for (name, _) in rows.iter(HIDDEN_ID) {
         if let Some(id) = id(name) {
-            each(Known::Hidden { id });
+            each(0, IdentityPiece::Hide { id, hidden: true });
         }
     }
     for (name, row) in rows.iter(TICKET) {
         let (Ok(hash), Some(ticket)) = (name.try_into(), TicketRow::read(&row.value)) else {
             continue;
         };
-        let TicketRow {
-            ids,
-            issued,
-            holder,
-        } = ticket;
-        each(match holder {
-            None => Known::Waiting {
-                hash,
-                ids,
-                issued,
-                until: row.until,
-            },
-            Some(holder) => Known::Used {
-                hash,
+        let (
+            ticket,
+            TicketRow {
                 ids,
                 issued,
                 holder,
             },
-        });
+        ) = (Digest(hash), ticket);
+        match holder {
+            None => {
+                let until = row.until;
+                each(
+                    0,
+                    IdentityPiece::Issue {
+                        ticket,
+                        ids,
+                        issued,
+                        until,
+                    },
+                );
+            }
+            Some((node, session)) => {
+                each(
+                    node,
+                    IdentityPiece::Use {
+                        ticket,
+                        ids,
+                        issued,
+                        session,
+                    },
+                );
+            }
+        }
     }
 }
 
-/// There is no room for another id that hides.
-struct TooManyHidden;
+/// Returns the error that there are too many, if a row has no room.
+fn or_full(put: Result<(), Full>, full: &impl fmt::Display) -> Result<(), IdentityError> {
+    put.map_err(|Full| IdentityError::full(full))
+}
+
+/// There is no room for another id that hides, beside as many as these.
+struct TooManyHidden(usize);
 
 impl fmt::Display for TooManyHidden {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{HIDDEN_IDS_MAX} ids hide, which is the limit; show others again first"
+            "{} ids hide, which is the limit; show others again first",
+            self.0
         )
     }
 }

@@ -2,8 +2,8 @@ use bytes::Bytes;
 use router::{Counts, Payload};
 use serde_json::{Value, json};
 
-use super::fake::{Fake, NONE, Workers, ask, run, stream};
-use crate::limits::{WINDOW_BYTES_MAX, WINDOW_EVENTS_MAX, WINDOW_TARGETS_MAX};
+use super::fake::{Fake, NONE, SMALL, Workers, ask, run, stream};
+use crate::limits::WINDOW_EVENTS_MAX;
 
 const NDJSON: &[(&str, &str)] = &[("content-type", "application/x-ndjson")];
 
@@ -230,15 +230,23 @@ fn no_more_recipients_and_bytes_wait_for_workers_than_the_window_has() {
         let large = format!("{{\"subject\":1,\"data\":\"{}\"}}\n", "x".repeat(LARGE));
         let (each, summary) = ("/v1/publish", "/v1/publish?receipts=summary");
         for (path, line, most) in [
-            (each, &small, WINDOW_TARGETS_MAX.div_ceil(ONLINE) as usize),
-            (each, &large, WINDOW_BYTES_MAX.div_ceil(LARGE)),
+            (
+                each,
+                &small,
+                SMALL.window_targets_max.div_ceil(ONLINE) as usize,
+            ),
+            (each, &large, SMALL.window_bytes_max.div_ceil(LARGE)),
             // In two halves.
             (
                 summary,
                 &small,
-                2 * (WINDOW_TARGETS_MAX / 2).div_ceil(ONLINE) as usize,
+                2 * (SMALL.window_targets_max / 2).div_ceil(ONLINE) as usize,
             ),
-            (summary, &large, 2 * (WINDOW_BYTES_MAX / 2).div_ceil(LARGE)),
+            (
+                summary,
+                &large,
+                2 * (SMALL.window_bytes_max / 2).div_ceil(LARGE),
+            ),
         ] {
             let fake = Fake::new();
             let http = fake.http();

@@ -70,9 +70,10 @@ fn every_error_is_a_problem_with_its_own_status_and_a_sentence() {
             let name = problem["type"]
                 .as_str()
                 .and_then(|it| it.strip_prefix(PREFIX));
-            let is_its =
-                |&&(_, known, code, _): &&(_, &str, u16, _)| Some(known) == name && code == *status;
-            assert!(ProblemType::ALL.iter().any(|it| is_its(&it)), "{at}");
+            let is_its = |&(kind, code, _): &(ProblemType, u16, _)| {
+                Some(&*kind.name()) == name && code == *status
+            };
+            assert!(ProblemType::ALL.iter().any(is_its), "{at}");
             assert!(
                 problem["title"]
                     .as_str()

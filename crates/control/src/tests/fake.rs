@@ -26,9 +26,28 @@ use server::{
 use tower::ServiceExt;
 
 use crate::api::Api;
+use crate::limits;
 use crate::live_tokens::LiveTokens;
 use crate::routes;
 use crate::tokens::Tokens;
+
+/// Bounds that a test can reach.
+pub(crate) const SMALL: limits::Limits = limits::Limits {
+    authorized_max: 8,
+    unauthorized_max: 4,
+    window_targets_max: 8192,
+    window_bytes_max: 64 << 10,
+    chunk_events_max: 4,
+    chunk_bytes_max: 400,
+    unread_bytes_max: 1 << 20,
+    dropped_bytes_max: 4 << 20,
+    idempotency_keys_max: 8,
+    history_page_bytes_max: 150,
+    hidden_ids_max: 3,
+    feeds_max: 2,
+    feed_ids_per_line: 3,
+    answers_bytes_max: 1000,
+};
 
 /// Workers of a server.
 const WORKERS: u16 = 4;
@@ -182,7 +201,12 @@ impl Fake {
 
     /// Returns the API with tokens.
     pub(crate) fn api_with(&self, tokens: Tokens) -> Api {
-        Api::new(self.handle.clone(), LiveTokens::new(tokens, true), 100)
+        Api::new(
+            self.handle.clone(),
+            LiveTokens::new(tokens, true),
+            100,
+            SMALL,
+        )
     }
 
     pub(crate) fn http(&self) -> Http {

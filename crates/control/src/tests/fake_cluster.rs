@@ -57,7 +57,12 @@ pub(crate) fn nodes() -> [Node; 2] {
     log.lock().seconds = crate::time::now().0;
     [0, 1].map(|index| {
         let fake = Fake::with_presence();
-        let shared = SharedState::new(fake.handle.clone(), &graph::Rows::new()).unwrap();
+        let shared = SharedState::within(
+            &super::fake::SMALL,
+            fake.handle.clone(),
+            &graph::Rows::new(),
+        )
+        .unwrap();
         log.lock().nodes.push(shared.clone());
         let link = Arc::new(Link {
             log: log.clone(),

@@ -86,7 +86,12 @@ impl FakeLog {
     pub(crate) fn replicated(self: &Arc<Self>, fake: &Fake) -> Replicated {
         Replicated {
             log: self.clone(),
-            shared: SharedState::new(fake.handle.clone(), &graph::Rows::new()).unwrap(),
+            shared: SharedState::within(
+                &super::fake::SMALL,
+                fake.handle.clone(),
+                &graph::Rows::new(),
+            )
+            .unwrap(),
         }
     }
 

@@ -5,9 +5,8 @@ use axum::http::HeaderMap;
 use router::{Accepted, Audience, Counts};
 use serde_json::json;
 
-use super::fake::{Answer, Fake, NONE, Workers, ask, run};
+use super::fake::{Answer, Fake, NONE, SMALL, Workers, ask, run};
 use crate::idempotency::{Fingerprinting, RestoredKey};
-use crate::limits::IDEMPOTENCY_KEYS_MAX;
 use crate::routes;
 use crate::tokens::Tokens;
 
@@ -161,7 +160,7 @@ fn keys_are_kept_as_long_as_their_events_and_no_more_than_their_bound() {
             "e-1002",
             "the first event has left the history"
         );
-        for key in 0..IDEMPOTENCY_KEYS_MAX {
+        for key in 0..SMALL.idempotency_keys_max {
             publish(&http, "/v1/publish/rj", &key.to_string(), "hello").await;
         }
         let after = publish(&http, "/v1/publish/rj", "k", "hello").await;
@@ -170,7 +169,7 @@ fn keys_are_kept_as_long_as_their_events_and_no_more_than_their_bound() {
             "",
             "the oldest is forgotten"
         );
-        let latest = (IDEMPOTENCY_KEYS_MAX - 1).to_string();
+        let latest = (SMALL.idempotency_keys_max - 1).to_string();
         let after = publish(&http, "/v1/publish/rj", &latest, "hello").await;
         assert_eq!(after.header("idempotent-replayed"), "true");
     });

@@ -16,18 +16,19 @@ use serde_json::json;
 use server::sim::SimServer;
 use server::{LiveSettings, Metric};
 
-use super::fake::{Answer, Fake, ask, run, server_stats};
+use super::fake::{Answer, Fake, SMALL, ask, run, server_stats};
 use crate::api::Api;
 use crate::live_tokens::LiveTokens;
-use crate::metrics::{Scrape, exposition};
+use crate::metrics::{self, exposition};
 use crate::routes;
 use crate::stats::Stats;
 use crate::tokens::Tokens;
 
 /// Returns the metrics of an API whose workers have counted something of everything.
 async fn scraped(api: &Api) -> String {
-    let scrape = Scrape::of(api, server_stats());
-    let answer = exposition(&HeaderMap::new(), |text| scrape.write(text));
+    let answer = exposition(&HeaderMap::new(), |text| {
+        metrics::write(text, api, &server_stats());
+    });
     let text = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
     String::from_utf8(text.into()).unwrap()
 }
@@ -123,7 +124,7 @@ impl SlowServer {
         let tokens = LiveTokens::new(Tokens::default(), true);
         Self {
             server: RefCell::new(server),
-            http: routes::router(Arc::new(Api::new(handle, tokens, 100))),
+            http: routes::router(Arc::new(Api::new(handle, tokens, 100, SMALL))),
         }
     }
 

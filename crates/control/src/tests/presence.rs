@@ -12,11 +12,10 @@ use graph::{Id, Key};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use super::fake::{Fake, ask, run, stream};
+use super::fake::{Fake, SMALL, ask, run, stream};
 use crate::api::Api;
 use crate::api::Presence;
 use crate::body::chunk;
-use crate::limits::{FEEDS_MAX, HIDDEN_IDS_MAX};
 use crate::routes;
 use crate::tokens::Tokens;
 
@@ -315,7 +314,7 @@ fn a_reader_ends_with_the_server_and_with_its_token_and_readers_are_few() {
             .expect(&[json!({"type": "online", "id": "p:2", "cursor": "e-4"})])
             .await;
         let mut others: Vec<Lines> = Vec::new();
-        for _ in 1..FEEDS_MAX {
+        for _ in 1..SMALL.feeds_max {
             others.push(world.follow_as("", secret).await);
         }
         assert_eq!(world.follow_as("", secret).await.status, 503);
@@ -380,7 +379,7 @@ fn an_id_hides_and_is_shown_again_and_its_key_stays_its_own() {
         );
         assert!(world.presence.online.is_visible(key));
         assert_eq!(world.presence.online.hidden_count(), 0);
-        for number in 0..HIDDEN_IDS_MAX {
+        for number in 0..SMALL.hidden_ids_max {
             assert_eq!(
                 put(&number.to_string(), r#"{"hidden":true}"#).await.status,
                 200

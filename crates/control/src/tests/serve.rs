@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 
 use router::Counts;
 
-use super::fake::{Fake, NONE, Workers};
-use crate::control::start;
-use crate::limits::UNAUTHORIZED_MAX;
+use super::fake::{Fake, NONE, SMALL, Workers};
+use crate::control::start_within;
 use crate::{Config, Control, Demo, DemoSecret, Listen, StartError, Threads, Tokens};
 
 /// What takes longer has failed. Nothing takes a tenth of it on an idle machine.
@@ -46,7 +45,7 @@ fn threads() -> Threads {
 }
 
 fn control(fake: &Fake) -> Control {
-    start(config(), threads(), fake.handle.clone()).unwrap()
+    start_within(SMALL, config(), threads(), fake.handle.clone()).unwrap()
 }
 
 fn connect(control: &Control) -> TcpStream {
@@ -251,7 +250,7 @@ fn threads_have_names_and_an_inherited_listener_is_used() {
         listen: Listen::Inherited(listener),
         ..config()
     };
-    let control = start(config, threads(), Fake::new().handle.clone()).unwrap();
+    let control = start_within(SMALL, config, threads(), Fake::new().handle.clone()).unwrap();
     assert_eq!(control.address(), address);
     drop(connect(&control));
     // A thread names itself when it begins to run.
@@ -296,7 +295,7 @@ fn silent_connections_do_not_keep_a_publisher_out() {
     let mut another = connect(&control);
     assert!(ask(&mut another, "/v1/stats").starts_with("HTTP/1.1 200 "));
     let deadline = Instant::now() + PATIENCE;
-    let evicted = 101 - UNAUTHORIZED_MAX;
+    let evicted = 101 - SMALL.unauthorized_max;
     while !ask(&mut publisher, "/v1/stats").contains(&format!("\"evicted\":{evicted},")) {
         assert!(Instant::now() < deadline, "the oldest have not given way");
     }
@@ -338,7 +337,7 @@ fn metrics_have_an_address_of_their_own_where_nothing_else_is_served() {
         tokens,
         ..config()
     };
-    let begin = |config| start(config, threads(), Fake::new().handle.clone());
+    let begin = |config| start_within(SMALL, config, threads(), Fake::new().handle.clone());
     let token = || Tokens::single("0123456789abcdef").unwrap();
     let bearer = "authorization: Bearer 0123456789abcdef\r\n";
     // On loopback a local scraper needs no token, but it is no page and no proxy.
@@ -378,7 +377,7 @@ fn metrics_have_an_address_of_their_own_where_nothing_else_is_served() {
 #[test]
 fn what_is_not_safe_does_not_start() {
     let begin = |config| {
-        start(config, threads(), Fake::new().handle.clone())
+        start_within(SMALL, config, threads(), Fake::new().handle.clone())
             .map(|_| ())
             .unwrap_err()
     };
@@ -404,7 +403,7 @@ fn what_is_not_safe_does_not_start() {
         demo: demo(),
         ..config()
     };
-    let control = start(config, threads(), Fake::new().handle.clone()).unwrap();
+    let control = start_within(SMALL, config, threads(), Fake::new().handle.clone()).unwrap();
     let status = get(control.address(), "/v1/demo/secret", "");
     assert_eq!(status, "403", "it is there, for the page alone");
 }

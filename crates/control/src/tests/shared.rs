@@ -13,11 +13,9 @@ use server::{Standing, TicketNews};
 
 use super::fake::{Answer, Fake, ask, run};
 use super::fake_cluster::{Node, nodes};
-use crate::limits::HIDDEN_IDS_MAX;
 use crate::replicated::Replicated;
 use crate::shared::SharedState;
 use crate::shared::piece::IdentityPiece;
-use crate::shared::tables::Known;
 use crate::time::now;
 
 async fn publish(node: &Node, path: &str, key: &str, body: &str) -> Answer {
@@ -174,7 +172,12 @@ fn every_node_revokes_bans_and_closes() {
 #[test]
 fn a_piece_of_a_newer_version_is_refused_and_changes_nothing() {
     let fake = Fake::with_history(1 << 20);
-    let shared = SharedState::new(fake.handle.clone(), &graph::Rows::new()).unwrap();
+    let shared = SharedState::within(
+        &super::fake::SMALL,
+        fake.handle.clone(),
+        &graph::Rows::new(),
+    )
+    .unwrap();
     // The epoch of the cluster is a row of its own.
     drop(shared.take_changes());
     let take = |kind, text: &'static str| {
@@ -323,7 +326,7 @@ fn a_ticket_is_known_to_all_nodes_and_its_use_too() {
         replicated.announce(used());
         // On the other node it is that of a session elsewhere, for a day.
         assert!(is_waiting(&a) && is_valid(&b.fake, &ticket, 3600));
-        let holder = |known| matches!(known, Known::Used { holder: (1, 3), .. });
+        let holder = |known| matches!(known, (1, IdentityPiece::Use { session: 3, .. }));
         assert!(b.link.shared().known().into_iter().any(holder));
         // When that session or its node has ended, it is valid for a reconnect.
         let is_free = || is_valid(&b.fake, &ticket, 118) && !is_valid(&b.fake, &ticket, 120);
@@ -365,13 +368,13 @@ fn an_id_hides_on_all_nodes_and_on_one_that_starts_later() {
         let mut rows = graph::Rows::new();
         super::fake_cluster::store(&mut rows, a.link.shared().take_changes());
         let fake = Fake::with_presence();
-        SharedState::new(fake.handle.clone(), &rows).unwrap();
+        SharedState::within(&super::fake::SMALL, fake.handle.clone(), &rows).unwrap();
         assert!(is_hidden(&fake, "rj") && !is_hidden(&fake, "7"));
         // Its key is its own, although nobody is logged in under it.
         let key = fake.router().graph().find(&"rj".parse().unwrap()).unwrap();
         assert_eq!(fake.router().graph().name(key), "rj".parse().ok());
         // All nodes have room for the same ids.
-        for number in 0..HIDDEN_IDS_MAX - 1 {
+        for number in 0..super::fake::SMALL.hidden_ids_max - 1 {
             share(&a, &number.to_string(), true).await.unwrap();
         }
         let problem = share(&b, "one too many", true).await.unwrap_err();
@@ -384,7 +387,7 @@ fn an_id_hides_on_all_nodes_and_on_one_that_starts_later() {
 /// Returns a server that starts with these rows.
 fn started(rows: &graph::Rows) -> (Fake, Arc<SharedState>) {
     let fake = Fake::with_history(1 << 20);
-    let shared = SharedState::new(fake.handle.clone(), rows).unwrap();
+    let shared = SharedState::within(&super::fake::SMALL, fake.handle.clone(), rows).unwrap();
     (fake, shared)
 }
 
@@ -434,7 +437,7 @@ fn a_node_that_starts_knows_what_the_others_know() {
         });
         super::fake_cluster::store(&mut rows, shared.take_changes());
         let (fake, known) = started(&rows);
-        let holder = |known| matches!(known, Known::Used { holder: (2, 3), .. });
+        let holder = |known| matches!(known, (2, IdentityPiece::Use { session: 3, .. }));
         assert!(known.known().into_iter().any(holder));
         assert!(is_valid(&fake, &ticket, 3600));
         b.gone();
@@ -454,7 +457,7 @@ fn a_node_that_starts_knows_what_the_others_know() {
 fn a_server_alone_keeps_revocations_and_bans_with_its_graph() {
     run(async {
         let fake = Fake::new();
-        let own = crate::shared::own::OwnState::default();
+        let own = crate::shared::own::OwnState::new(&super::fake::SMALL);
         let now = auth::UnixSeconds(1000);
         let id = graph::Id::parse("rj").unwrap();
         for (piece, until) in [(900, 0), (2000, 1)] {

@@ -13,8 +13,8 @@ use rustls::{SupportedProtocolVersion, version};
 use serde_json::Value;
 use tls::{Certificate, Options, PemFile, ServerConfig, TicketKeys, UnixTime};
 
-use super::fake::Fake;
-use crate::limits::{STOP_WAIT, UNAUTHORIZED_MAX, UNAUTHORIZED_WAIT};
+use super::fake::{Fake, SMALL};
+use crate::limits::{STOP_WAIT, UNAUTHORIZED_WAIT};
 use crate::{Config, Control, JwksMetrics, Listen, Threads, Tokens};
 
 /// What takes longer has failed. Nothing takes a tenth of it on an idle machine.
@@ -67,7 +67,8 @@ fn start(head_timeout: Duration) -> Control {
         webhook: None,
         presence: None,
     };
-    crate::start(
+    crate::control::start_within(
+        SMALL,
         config,
         Threads::start().unwrap(),
         Fake::new().handle.clone(),
@@ -279,7 +280,7 @@ fn peers_that_hold_handshakes_keep_no_publisher_out() {
     let control = start(PATIENCE);
     let hello = client_hello();
     let mut strangers = Vec::new();
-    for number in 0..3 * UNAUTHORIZED_MAX {
+    for number in 0..3 * SMALL.unauthorized_max {
         let mut stranger = connect(control.address());
         let sent = [&hello[..], &hello[..100], &[]][number % 3];
         stranger.write_all(sent).unwrap();

@@ -4,7 +4,6 @@ use std::thread::park_timeout;
 use std::time::{Duration, Instant};
 
 use cli::failure::Failure;
-use cli::output;
 use cli::progress::ProgressBar;
 use cli::units::human_count;
 use client::control_client::ControlClient;
@@ -35,24 +34,19 @@ pub(super) fn run(arguments: &DrainArguments) -> Result<(), Failure> {
         );
     }
     if arguments.no_wait {
-        if arguments.report.json {
-            return output::json(&draining).map(drop);
-        }
         let sessions = human_count(draining["sessions"].as_u64().unwrap_or(0));
-        return output::line(format_args!("{node} drains: {sessions} sessions")).map(drop);
+        let text = || format!("{node} drains: {sessions} sessions");
+        return arguments.report.print(&draining, text);
     }
     let is_asked = asked["node"] == **node;
     wait(&mut client, &draining, is_asked)?;
     let seconds = start.elapsed().as_secs_f64();
-    if arguments.report.json {
-        let sessions = &draining["sessions"];
-        let report = json!({"node": node, "sessions": sessions, "seconds": seconds});
-        return output::json(&report).map(drop);
-    }
-    output::line(format_args!(
-        "{node} has sent its clients to other nodes and has left the cluster, in {seconds:.1} s"
-    ))
-    .map(drop)
+    let report = json!({"node": node, "sessions": draining["sessions"], "seconds": seconds});
+    arguments.report.print(&report, || {
+        format!(
+            "{node} has sent its clients to other nodes and has left the cluster, in {seconds:.1} s"
+        )
+    })
 }
 
 /// Waits until the node has left the cluster. If it is the one that answers (`is_asked`), it has

@@ -8,7 +8,6 @@ use std::time::Instant;
 use ::cluster::{Found, Imported, Importer, Progress};
 use cli::epoch;
 use cli::failure::Failure;
-use cli::output;
 use cli::progress::ProgressBar;
 use cli::units::{human_count, human_size};
 use graph::{Check, Directory, Snapshot};
@@ -83,31 +82,25 @@ fn report_check(
     found: Found,
     check: &Check,
 ) -> Result<(), Failure> {
-    if arguments.own.report.json {
-        let log = match found {
-            Found::NoLog => "none",
-            Found::NoGraph => "empty",
-            Found::Graph => "imported",
-        };
-        let report = json!({
-            "cluster": cluster, "log": log, "edges": check.edges, "names": check.names,
-        });
-        return output::json(&report).map(drop);
-    }
-    let log = match found {
-        Found::NoLog => "has no log yet",
-        Found::NoGraph => "has a log without entries",
-        Found::Graph => {
+    let (word, log) = match found {
+        Found::NoLog => ("none", "has no log yet"),
+        Found::NoGraph => ("empty", "has a log without entries"),
+        Found::Graph => (
+            "imported",
             "has a log without entries, and a graph that was imported; an import compares it with \
-             this one"
-        }
+             this one",
+        ),
     };
-    output::line(format_args!(
-        "the graph is consistent: {} subscriptions\nthe engine answers, and the cluster {cluster} \
-         {log}",
-        human_count(check.edges),
-    ))
-    .map(drop)
+    let report = json!({
+        "cluster": cluster, "log": word, "edges": check.edges, "names": check.names,
+    });
+    arguments.own.report.print(&report, || {
+        format!(
+            "the graph is consistent: {} subscriptions\nthe engine answers, and the cluster \
+             {cluster} {log}",
+            human_count(check.edges),
+        )
+    })
 }
 
 fn report(
@@ -117,28 +110,23 @@ fn report(
     check: &Check,
     seconds: f64,
 ) -> Result<(), Failure> {
-    if arguments.own.report.json {
-        let report = json!({
-            "cluster": cluster, "epoch": imported.epoch, "snapshot": imported.snapshot,
-            "edges": check.edges, "bytes": imported.bytes, "new": imported.is_new,
-            "seconds": seconds,
-        });
-        return output::json(&report).map(drop);
-    }
+    let report = json!({
+        "cluster": cluster, "epoch": imported.epoch, "snapshot": imported.snapshot,
+        "edges": check.edges, "bytes": imported.bytes, "new": imported.is_new,
+        "seconds": seconds,
+    });
     let edges = human_count(check.edges);
-    if !imported.is_new {
-        return output::line(format_args!(
+    arguments.own.report.print(&report, || match imported.is_new {
+        false => format!(
             "the cluster {cluster} begins with this graph already: {edges} subscriptions, compared \
              one by one; start its nodes, each with an empty data directory"
-        ))
-        .map(drop);
-    }
-    output::line(format_args!(
-        "the cluster {cluster} begins with this graph: {edges} subscriptions in {}, read back and \
-         compared, in {seconds:.1} s; start its nodes, each with an empty data directory",
-        human_size(imported.bytes)
-    ))
-    .map(drop)
+        ),
+        true => format!(
+            "the cluster {cluster} begins with this graph: {edges} subscriptions in {}, read back \
+             and compared, in {seconds:.1} s; start its nodes, each with an empty data directory",
+            human_size(imported.bytes)
+        ),
+    })
 }
 
 /// Progress bars of the parts of an import.

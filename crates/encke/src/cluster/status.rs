@@ -17,11 +17,8 @@ const LEADER_SILENCE_MAX_SECONDS: f64 = 5.0;
 pub(super) fn run(arguments: &StatusArguments) -> Result<(), Failure> {
     let status = arguments.control.client()?.cluster()?;
     let wrong = problems(&status);
-    if arguments.report.json {
-        let _ = output::json(&status)?;
-    } else {
-        let _ = output::line(text(&status).trim_end())?;
-    }
+    let text = || text(&status).trim_end().to_owned();
+    arguments.report.print(&status, text)?;
     match wrong.is_empty() {
         true => Ok(()),
         false => Err(Failure::failed(wrong.join("; "))),
@@ -98,7 +95,7 @@ fn text(status: &Value) -> String {
         ]);
     }
     let nodes = rows.len() - 1;
-    lines.push(table(&rows));
+    lines.push(output::table(&rows));
     lines.push(format!(
         "{nodes} nodes, {} sessions\n",
         human_count(sessions)
@@ -161,19 +158,6 @@ fn number(value: &Value) -> f64 {
 /// Returns a text of another program with its control characters escaped.
 fn shown(value: &Value) -> String {
     output::escaped(value.as_str().unwrap_or("-")).into_owned()
-}
-
-fn table<const N: usize>(rows: &[[String; N]]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: [usize; N] = std::array::from_fn(|column| width(column).unwrap_or(0));
-    let mut text = String::new();
-    for row in rows {
-        let cells = row.iter().zip(widths);
-        let cells = cells.map(|(cell, width)| format!("{cell:width$}"));
-        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
-        text.push('\n');
-    }
-    text
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use cli::units::{self, human_size};
 use machine::doctor::readings::MemoryLimit;
 
 use super::reader::Reader;
+use super::values::within;
 
 /// Default bound as a share of the memory. The rest is for sessions, the history, the graph and
 /// other programs.
@@ -86,13 +87,9 @@ impl Reader<'_> {
 }
 
 fn bytes(text: &str) -> Result<usize, String> {
-    match units::size(text)? {
-        bytes if bytes >= BYTES_MIN => Ok(bytes),
-        _ => Err(format!(
-            "expected at least {}, as all connections share it",
-            human_size(BYTES_MIN as u64)
-        )),
-    }
+    let least = human_size(BYTES_MIN as u64);
+    let expected = format!("at least {least}, as all connections share it");
+    within(BYTES_MIN.., units::size(text)?, &expected)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::fields::Shape;
 use super::keys::{Effect, Key};
-use super::layers::Layers;
+use super::layers::{Layers, mixed};
 
 /// Digests of the files that settings name, by the names of the settings, to notice changed files.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -28,16 +28,7 @@ impl FileDigests {
 
     /// Returns this with the digests of reloadable settings from `newer`.
     pub(crate) fn with_reloadable(&self, newer: &Self) -> Self {
-        let of = |files: &Self, effect| -> BTreeMap<_, _> {
-            let is_chosen = |name: &str| Key::find(name).is_some_and(|key| key.effect == effect);
-            let chosen = files.0.iter().filter(|(name, _)| is_chosen(name));
-            chosen
-                .map(|(&name, digests)| (name, digests.clone()))
-                .collect()
-        };
-        let mut mixed = of(self, Effect::Restart);
-        mixed.append(&mut of(newer, Effect::Reload));
-        Self(mixed)
+        Self(mixed(&self.0, &newer.0))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Settings of the history.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use eventlog::SyncPolicy;
 use history::Limits;
 
 use super::reader::Reader;
+use super::values::within;
 
 /// The smallest history. With less, its bookkeeping would be a large share of its memory.
 const BYTES_MIN: usize = 1 << 20;
@@ -17,10 +19,10 @@ const BYTES_MIN: usize = 1 << 20;
 const LARGEST_EVENTS_MIN: usize = 8;
 
 /// Least and greatest age of events. It is counted in whole seconds.
-const AGE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(365 * 86_400));
+const AGE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(365 * 86_400);
 
 /// Least and greatest time between two syncs.
-const SYNC: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(60));
+const SYNC: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
 
 /// Settings of the history on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,14 +41,13 @@ impl Reader<'_> {
         let sync = self.get("history-sync", sync);
         let path = self.find("history-dir", directory)?;
         if limits.is_none() {
-            self.problems.push(
+            self.problem(
                 "--history-dir is given, but there is no history: set --history-bytes, for \
-                 example to 64MiB, or remove --history-dir"
-                    .to_owned(),
+                 example to 64MiB, or remove --history-dir",
             );
         }
         if data == Some(&path) {
-            self.problems.push(format!(
+            self.problem(format!(
                 "--history-dir and --data are both {}; the history needs a directory of its own",
                 path.display()
             ));
@@ -60,7 +61,7 @@ impl Reader<'_> {
         let age = self.find("history-age", age);
         let least = event_bytes.saturating_mul(LARGEST_EVENTS_MIN);
         if bytes != 0 && bytes < least {
-            self.problems.push(format!(
+            self.problem(format!(
                 "--history-bytes is {}, too little for --event-bytes {}; the history needs at \
                  least {LARGEST_EVENTS_MIN} times the largest event, {}, or 0 for no history",
                 human_size(bytes as u64),
@@ -83,18 +84,14 @@ fn bytes(text: &str) -> Result<usize, String> {
 }
 
 fn age(text: &str) -> Result<u32, String> {
-    let (least, most) = AGE;
-    let age = units::duration(text)?;
-    if age < least || age > most {
-        return Err("expected a time from 1s to 365d".to_owned());
-    }
+    let age = within(AGE, units::duration(text)?, "a time from 1s to 365d")?;
     Ok(age.as_secs() as u32)
 }
 
 fn directory(text: &str) -> Result<PathBuf, String> {
-    match text.is_empty() {
-        true => Err("expected a directory".to_owned()),
-        false => Ok(PathBuf::from(text)),
+    match text {
+        "" => Err("expected a directory".to_owned()),
+        _ => Ok(text.into()),
     }
 }
 
@@ -102,9 +99,8 @@ fn sync(text: &str) -> Result<SyncPolicy, String> {
     if text == "receipt" {
         return Ok(SyncPolicy::Receipt);
     }
-    let (least, most) = SYNC;
     match units::duration(text) {
-        Ok(interval) if (least..=most).contains(&interval) => Ok(SyncPolicy::Interval(interval)),
+        Ok(interval) if SYNC.contains(&interval) => Ok(SyncPolicy::Interval(interval)),
         _ => Err("expected a time from 1ms to 60s, or `receipt`".to_owned()),
     }
 }

@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use ::webhook::outside::{OutsideUrl, UrlErrors};
 use auth::{KeyError, KeySet, Network, Policy, PolicySettings};
 use cli::files::{read_private, read_public};
-use control::{JWKS_URLS_MAX, JwksUrl};
+use control::JWKS_URLS_MAX;
 
 use super::reader::{Reader, known};
 use super::values::{nonempty, switch, token};
@@ -25,7 +26,7 @@ pub(crate) struct IdentityConfig {
     /// The policy, with an empty key set for each address.
     pub(crate) policy: Policy,
     /// Addresses of key sets.
-    pub(crate) jwks_urls: Vec<JwksUrl>,
+    pub(crate) jwks_urls: Vec<OutsideUrl>,
 }
 
 impl Reader<'_> {
@@ -51,10 +52,10 @@ impl Reader<'_> {
             policy = policy.with_keys(&path, Arc::new(keys));
         }
         let jwks_urls = self.list("jwks-url", |text| {
-            text.parse::<JwksUrl>().map_err(str::to_owned)
+            OutsideUrl::parse(text, &UrlErrors::OF_KEY_SETS).map_err(str::to_owned)
         });
         if jwks_urls.len() > JWKS_URLS_MAX {
-            self.problems.push(format!(
+            self.problem(format!(
                 "there are {} addresses of key sets (--jwks-url); at most {JWKS_URLS_MAX} are \
                  possible",
                 jwks_urls.len()
@@ -70,10 +71,9 @@ impl Reader<'_> {
     /// Checks that PROXY headers can come from any proxy, if they are expected.
     pub(super) fn check_proxy_protocol(&mut self, is_on: bool, policy: &Policy) {
         if is_on && policy.settings().trusted_proxies.is_empty() && self.problems.is_empty() {
-            self.problems.push(
+            self.problem(
                 "--proxy-protocol needs --trusted-proxy, the addresses of the proxies that send \
-                 PROXY headers; from all others such a header is refused"
-                    .to_owned(),
+                 PROXY headers; from all others such a header is refused",
             );
         }
     }
@@ -86,10 +86,9 @@ impl Reader<'_> {
         }
         let settings = policy.settings();
         if settings.identity_header.is_some() && settings.trusted_proxies.is_empty() {
-            self.problems.push(
+            self.problem(
                 "--identity-header needs --trusted-proxy, the addresses of the proxies that may \
-                 send it; from all others the header would be a claim of the client itself"
-                    .to_owned(),
+                 send it; from all others the header would be a claim of the client itself",
             );
         }
         if policy.accepts_tokens() {
@@ -102,7 +101,7 @@ impl Reader<'_> {
                 _ => self.layers.get(known(name)).is_some(),
             };
             if is_set {
-                self.problems.push(format!(
+                self.problem(format!(
                     "--{name} needs keys to check tokens with; set --jwt-secret-file, \
                      --jwt-key-file or --jwks-url"
                 ));

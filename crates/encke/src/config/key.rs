@@ -46,12 +46,7 @@ pub(crate) struct Key {
 }
 
 /// Returns a setting that needs a restart.
-pub(super) const fn key(
-    name: &'static str,
-    shape: Shape,
-    default: Otherwise,
-    help: &'static str,
-) -> Key {
+pub(super) const fn key(name: &'static str, shape: Shape, default: Otherwise) -> Key {
     Key {
         name,
         shape,
@@ -59,32 +54,23 @@ pub(super) const fn key(
         effect: Effect::Restart,
         secret: false,
         field: None,
-        help,
+        help: "",
     }
 }
 
 /// Returns a setting that a reload changes.
-pub(super) const fn live(
-    name: &'static str,
-    shape: Shape,
-    default: Otherwise,
-    help: &'static str,
-) -> Key {
+pub(super) const fn live(name: &'static str, shape: Shape, default: Otherwise) -> Key {
     Key {
         effect: Effect::Reload,
-        ..key(name, shape, default, help)
+        ..key(name, shape, default)
     }
 }
 
 /// Returns a setting that is a field of the data path, and needs a restart.
-pub(super) const fn start_field<T>(
-    name: &'static str,
-    field: &'static Field<Settings, T>,
-    help: &'static str,
-) -> Key {
+pub(super) const fn start_field<T>(name: &'static str, field: &'static Field<Settings, T>) -> Key {
     Key {
         field: Some(field),
-        ..key(name, field.0.shape, Otherwise::OfField, help)
+        ..key(name, field.0.shape, Otherwise::OfField)
     }
 }
 
@@ -92,15 +78,33 @@ pub(super) const fn start_field<T>(
 pub(super) const fn live_field<T>(
     name: &'static str,
     field: &'static Field<LiveSettings, T>,
-    help: &'static str,
 ) -> Key {
     Key {
         field: Some(field),
-        ..live(name, field.0.shape, Otherwise::OfField, help)
+        ..live(name, field.0.shape, Otherwise::OfField)
     }
 }
 
 impl Key {
+    /// Sets the text of its help.
+    pub(super) const fn help(self, help: &'static str) -> Self {
+        Self { help, ..self }
+    }
+
+    /// Says what applies if it has no value.
+    pub(super) const fn unset(self, effect: &'static str) -> Self {
+        let default = Otherwise::Unset(effect);
+        Self { default, ..self }
+    }
+
+    /// Keeps its value from being printed.
+    pub(super) const fn secret(self) -> Self {
+        Self {
+            secret: true,
+            ..self
+        }
+    }
+
     /// Returns the name of its environment variable.
     pub(crate) fn variable(&self) -> String {
         format!("ENCKE_{}", self.name.replace('-', "_").to_ascii_uppercase())

@@ -55,18 +55,7 @@ impl Layers {
 
     /// Returns this with the reloadable settings from `newer`.
     pub(crate) fn with_reloadable(&self, newer: &Self) -> Self {
-        let layers = |layers: &Self, effect| {
-            let of_effect = |(name, _): &(&&'static str, _)| {
-                Key::find(name).is_some_and(|key| key.effect == effect)
-            };
-            let chosen = layers.0.iter().filter(of_effect);
-            chosen
-                .map(|(&name, texts)| (name, texts.clone()))
-                .collect::<BTreeMap<_, _>>()
-        };
-        let mut mixed = layers(self, Effect::Restart);
-        mixed.append(&mut layers(newer, Effect::Reload));
-        Self(mixed)
+        Self(mixed(&self.0, &newer.0))
     }
 
     /// Adds the values of `above`, which have precedence over those that are there.
@@ -183,6 +172,22 @@ fn is_of_an_orchestrator(name: &str) -> bool {
         || ["PORT_", "SERVICE_"]
             .iter()
             .any(|prefix| rest.starts_with(prefix))
+}
+
+/// Returns the values of `running` for settings that need a restart, and those of `newer` for the
+/// others.
+pub(super) fn mixed<V: Clone>(
+    running: &BTreeMap<&'static str, V>,
+    newer: &BTreeMap<&'static str, V>,
+) -> BTreeMap<&'static str, V> {
+    let of = |values: &BTreeMap<&'static str, V>, effect| {
+        let mut values = values.clone();
+        values.retain(|name, _| Key::find(name).is_some_and(|key| key.effect == effect));
+        values
+    };
+    let mut mixed = of(running, Effect::Restart);
+    mixed.append(&mut of(newer, Effect::Reload));
+    mixed
 }
 
 /// Returns a value of the file as texts. The error says what it must be.

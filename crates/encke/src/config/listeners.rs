@@ -25,8 +25,7 @@ impl Reader<'_> {
         let public = self.list("listen", address);
         let tls = self.list("tls-listen", address);
         if public.is_empty() && tls.is_empty() && self.problems.len() == problems {
-            self.problems
-                .push("there is no public listener; set an address with --listen".to_owned());
+            self.problem("there is no public listener; set an address with --listen");
         }
         let control = self.get("control", address);
         let named = public.iter().map(|&address| (address, "--listen"));
@@ -35,7 +34,7 @@ impl Reader<'_> {
         for (number, &(address, name)) in named.iter().enumerate() {
             let earlier = named[..number].iter().find(|(other, _)| *other == address);
             if let Some((_, other)) = earlier.filter(|_| address.port() != 0) {
-                self.problems.push(format!(
+                self.problem(format!(
                     "two listeners have the address {address}, by {other} and {name}; change the \
                      port of one of them"
                 ));

@@ -30,21 +30,17 @@ impl Reader<'_> {
         let login_check = self.login_check();
         let Some(name) = self.find("erlang-name", |text| text.parse::<NodeName>()) else {
             if !connect.is_empty() {
-                self.problems.push(
-                    "--erlang-connect needs a name for this node; set --erlang-name".to_owned(),
-                );
+                self.problem("--erlang-connect needs a name for this node; set --erlang-name");
             }
             if login_check.is_some() {
-                self.problems.push(
-                    "--erlang-login-check needs a name for this node; set --erlang-name".to_owned(),
-                );
+                self.problem("--erlang-login-check needs a name for this node; set --erlang-name");
             }
             return None;
         };
         let cookie = match cookie(cookie_file) {
             Ok(cookie) => cookie,
             Err(problem) => {
-                self.problems.push(problem);
+                self.problem(problem);
                 return None;
             }
         };

@@ -10,6 +10,11 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// Notes a problem: a sentence for the operator.
+    pub(super) fn problem(&mut self, sentence: impl Into<String>) {
+        self.problems.push(sentence.into());
+    }
+
     /// Parses a setting that has a default.
     pub(super) fn get<T>(&mut self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> T {
         let found = self.find(name, &parse);
@@ -37,7 +42,7 @@ impl Reader<'_> {
                 } else {
                     &format!("`{text}`")
                 };
-                self.problems.push(format!("{name} is {shown}: {needed}"));
+                self.problem(format!("{name} is {shown}: {needed}"));
                 None
             }
         }
@@ -59,9 +64,9 @@ impl Reader<'_> {
         for text in texts {
             match parse(text) {
                 Ok(value) => values.push(value),
-                Err(needed) => self
-                    .problems
-                    .push(format!("{} has `{text}`: {needed}", source.name_of(key))),
+                Err(needed) => {
+                    self.problem(format!("{} has `{text}`: {needed}", source.name_of(key)))
+                }
             }
         }
         values

@@ -36,7 +36,7 @@ impl Reader<'_> {
         };
         let (chains, keys) = (self.paths("tls-cert"), self.paths("tls-key"));
         if chains.len() != keys.len() {
-            self.problems.push(format!(
+            self.problem(format!(
                 "there are {} certificates (--tls-cert) and {} keys (--tls-key); give each \
                  certificate its key, in the same order; a file may hold both",
                 chains.len(),
@@ -48,7 +48,7 @@ impl Reader<'_> {
         for (chain, key) in chains.iter().zip(&keys) {
             match read(chain, key) {
                 Ok(certificate) => certificates.push(certificate),
-                Err(problem) => self.problems.push(problem),
+                Err(problem) => self.problem(problem),
             }
         }
         let is_complete = !chains.is_empty() && certificates.len() == chains.len();

@@ -2,6 +2,7 @@
 //!
 //! Owns their bounds. The error of each function says what is expected.
 
+use std::ops::{RangeBounds, RangeInclusive};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -70,7 +71,7 @@ pub(super) const CONNECTIONS_PER_ADDRESS: Unit<Option<u32>> = Unit {
 
 /// The smallest and the largest bound on the size of an event: a line of text, and what a worker's
 /// buffers and a browser can handle.
-const EVENT_BYTES: (usize, usize) = (64, 64 << 20);
+const EVENT_BYTES: RangeInclusive<usize> = 64..=64 << 20;
 
 pub(super) fn switch(text: &str) -> Result<bool, String> {
     match text {
@@ -81,39 +82,43 @@ pub(super) fn switch(text: &str) -> Result<bool, String> {
 }
 
 pub(super) fn directory(text: &str) -> Result<PathBuf, String> {
-    if text.is_empty() {
-        return Err("expected a directory; use `memory` to store nothing".to_owned());
+    match text {
+        "" => Err("expected a directory; use `memory` to store nothing".to_owned()),
+        _ => Ok(text.into()),
     }
-    Ok(PathBuf::from(text))
 }
 
 pub(super) fn workers(text: &str) -> Result<u16, String> {
-    let count = text
-        .parse()
-        .ok()
-        .filter(|&count| (1..=WORKERS_MAX).contains(&count));
-    count.ok_or_else(|| format!("expected a number from 1 to {WORKERS_MAX}"))
+    number(
+        1..=WORKERS_MAX,
+        text,
+        &format!("a number from 1 to {WORKERS_MAX}"),
+    )
 }
 
 pub(super) fn count<T: FromStr + From<u8> + PartialOrd>(text: &str) -> Result<T, String> {
-    let count = text.parse().ok().filter(|count| *count >= T::from(1));
-    count.ok_or_else(|| "expected a whole number of at least 1".to_owned())
+    number(T::from(1).., text, "a whole number of at least 1")
 }
 
 pub(super) fn event_bytes(text: &str) -> Result<usize, String> {
-    let (least, most) = EVENT_BYTES;
-    within(units::size(text)?, least, most)
-        .ok_or_else(|| "expected a size from 64 bytes to 64 MiB".to_owned())
+    within(
+        EVENT_BYTES,
+        units::size(text)?,
+        "a size from 64 bytes to 64 MiB",
+    )
 }
 
 pub(super) fn time(text: &str) -> Result<Duration, String> {
-    within(units::duration(text)?, Duration::ZERO, TIME_MAX)
-        .ok_or_else(|| "expected at most a day".to_owned())
+    within(..=TIME_MAX, units::duration(text)?, "at most a day")
 }
 
 pub(super) fn timeout(text: &str) -> Result<Duration, String> {
-    within(units::duration(text)?, TIMEOUT_MIN, TIME_MAX)
-        .ok_or_else(|| "expected a time from 100ms to a day".to_owned())
+    let timeout = units::duration(text)?;
+    within(
+        TIMEOUT_MIN..=TIME_MAX,
+        timeout,
+        "a time from 100ms to a day",
+    )
 }
 
 fn heartbeat(text: &str) -> Result<Duration, String> {
@@ -125,19 +130,20 @@ fn heartbeat(text: &str) -> Result<Duration, String> {
 
 /// Parses the tick time of Erlang nodes. They send a tick each quarter of it, in whole seconds.
 pub(super) fn tick_time(text: &str) -> Result<Duration, String> {
-    within(units::duration(text)?, Duration::from_secs(1), TIME_MAX)
-        .ok_or_else(|| "expected a time from 1s to a day".to_owned())
+    let range = Duration::from_secs(1)..=TIME_MAX;
+    within(range, units::duration(text)?, "a time from 1s to a day")
 }
 
 pub(super) fn port(text: &str) -> Result<u16, String> {
-    let port = text.parse().ok().filter(|&port| port != 0);
-    port.ok_or_else(|| "expected a number from 1 to 65535".to_owned())
+    number(1.., text, "a number from 1 to 65535")
 }
 
 fn user_timeout(text: &str) -> Result<Duration, String> {
-    let (least, most) = values::USER_TIMEOUT;
-    within(units::duration(text)?, least, most)
-        .ok_or_else(|| "expected a time from 1s to 9h".to_owned())
+    within(
+        values::USER_TIMEOUT,
+        units::duration(text)?,
+        "a time from 1s to 9h",
+    )
 }
 
 /// Returns a time in whole seconds, or else in milliseconds.
@@ -160,8 +166,26 @@ fn size_text(bytes: &usize) -> String {
     )
 }
 
-fn within<T: PartialOrd>(value: T, least: T, most: T) -> Option<T> {
-    (least <= value && value <= most).then_some(value)
+/// Returns a value that is in a range. The error says what is expected.
+pub(super) fn within<T: PartialOrd>(
+    range: impl RangeBounds<T>,
+    value: T,
+    expected: &str,
+) -> Result<T, String> {
+    match range.contains(&value) {
+        true => Ok(value),
+        false => Err(format!("expected {expected}")),
+    }
+}
+
+/// Parses a number that is in a range. The error says what is expected.
+pub(super) fn number<T: FromStr + PartialOrd>(
+    range: impl RangeBounds<T>,
+    text: &str,
+    expected: &str,
+) -> Result<T, String> {
+    let wrong = |_| format!("expected {expected}");
+    within(range, text.parse().map_err(wrong)?, expected)
 }
 
 /// Parses a policy for clients that read too slowly.

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use ::webhook::{Authorities, EventTypes, Secret, Settings, WebhookUrl};
+use ::webhook::outside::{OutsideUrl, UrlErrors};
+use ::webhook::{Authorities, EventTypes, Secret, Settings};
 use cli::files::read_public;
 use cli::secret::read_private_text;
 
@@ -25,7 +26,7 @@ impl Reader<'_> {
         let is_set = |reader: &Self, name| reader.layers.get(known(name)).is_some();
         let has_url = is_set(self, "webhook-url");
         let url = self.find("webhook-url", |text| {
-            text.parse::<WebhookUrl>().map_err(str::to_owned)
+            OutsideUrl::parse(text, &UrlErrors::OF_RECEIVERS).map_err(str::to_owned)
         });
         let secrets = self.find("webhook-secret-file", |path| {
             let text = read_private_text(Path::new(path))?;
@@ -43,7 +44,7 @@ impl Reader<'_> {
         if !has_url {
             for name in NEEDING_URL {
                 if is_set(self, name) {
-                    self.problems.push(format!(
+                    self.problem(format!(
                         "--{name} needs --webhook-url, the address that events are sent to"
                     ));
                 }
@@ -51,10 +52,9 @@ impl Reader<'_> {
             return None;
         }
         if !is_set(self, "webhook-secret-file") {
-            self.problems.push(
+            self.problem(
                 "--webhook-url needs --webhook-secret-file, the secret by which its receiver knows \
-                 that requests are of this server"
-                    .to_owned(),
+                 that requests are of this server",
             );
         }
         Some(WebhookConfig {

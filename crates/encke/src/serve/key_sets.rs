@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::{KeySet, Policy};
-use control::{JwksFetcher, JwksMetrics, JwksUrl};
+use control::{JwksFetcher, JwksMetrics};
 use parking_lot::Mutex;
 use server::{Handle, LiveSettings};
+use webhook::outside::OutsideUrl;
 
 /// Time for which a start or a reload waits for new key sets, so that the first clients are not
 /// refused for lack of keys. It continues without key sets that take longer.
@@ -17,7 +18,7 @@ const FIRST_FETCH_WAIT: Duration = Duration::from_secs(3);
 /// Owner of the fetcher of key sets. A reload replaces the fetcher.
 pub(super) struct KeySets {
     fetcher: Arc<Mutex<Option<Arc<JwksFetcher>>>>,
-    urls: Vec<JwksUrl>,
+    urls: Vec<OutsideUrl>,
     server: Handle,
     metrics: JwksMetrics,
 }
@@ -41,12 +42,12 @@ impl KeySets {
 
     /// Fetches from `urls` from now on, and waits for the keys of new ones for 3 s at most. The
     /// policy of the server must have a key set for each.
-    pub(super) fn set_urls(&mut self, urls: &[JwksUrl]) {
+    pub(super) fn set_urls(&mut self, urls: &[OutsideUrl]) {
         if self.urls == urls {
             return;
         }
         let server = self.server.clone();
-        let changed = move |url: &JwksUrl, keys: Arc<KeySet>| {
+        let changed = move |url: &OutsideUrl, keys: Arc<KeySet>| {
             server.reload(|live| with_fetched(live, &url.name(), keys));
         };
         // The old fetcher's threads would not find their addresses in the policy any more.
@@ -83,9 +84,9 @@ fn with_fetched(live: &LiveSettings, name: &str, keys: Arc<KeySet>) -> LiveSetti
 
 /// Copies the key sets that were fetched for the running policy to `newer`, which has an empty one
 /// for each address.
-pub(super) fn keep_fetched(running: &Policy, newer: &mut LiveSettings, urls: &[JwksUrl]) {
+pub(super) fn keep_fetched(running: &Policy, newer: &mut LiveSettings, urls: &[OutsideUrl]) {
     let mut policy = Policy::clone(&newer.policy);
-    for name in urls.iter().map(JwksUrl::name) {
+    for name in urls.iter().map(OutsideUrl::name) {
         if let Some(keys) = running.keys(&name) {
             policy = policy.with_keys(&name, Arc::clone(keys));
         }
@@ -95,6 +96,8 @@ pub(super) fn keep_fetched(running: &Policy, newer: &mut LiveSettings, urls: &[J
 
 #[cfg(test)]
 mod tests {
+    use webhook::outside::UrlErrors;
+
     use super::*;
 
     const URL: &str = "https://issuer.example/jwks.json";
@@ -122,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_reload_keeps_the_keys_that_were_fetched() {
-        let urls: Vec<JwksUrl> = vec![URL.parse().unwrap()];
+        let urls: Vec<OutsideUrl> = vec![OutsideUrl::parse(URL, &UrlErrors::OF_KEY_SETS).unwrap()];
         let running = Policy::default().with_keys(URL, keys("a"));
         let mut newer = settings(Policy::default().with_keys(URL, Arc::default()));
         keep_fetched(&running, &mut newer, &urls);

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cli::logs::LogLevel;
-use control::JwksUrl;
 use server::LiveSettings;
 use tls::TicketKeys;
 use tracing_subscriber::filter::LevelFilter;
+use webhook::outside::OutsideUrl;
 use webhook::{Secret, Webhook};
 
 use super::key_sets::{KeySets, keep_fetched};
@@ -63,7 +63,7 @@ pub(super) struct Reloader {
 /// A valid configuration that can be applied.
 struct Newer {
     live: LiveSettings,
-    jwks_urls: Vec<JwksUrl>,
+    jwks_urls: Vec<OutsideUrl>,
     webhook_secrets: Vec<Secret>,
     tokens: control::Tokens,
     log_level: LevelFilter,

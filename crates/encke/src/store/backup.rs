@@ -7,7 +7,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use cli::failure::Failure;
-use cli::output;
 use cli::units::human_size;
 use serde_json::json;
 
@@ -70,23 +69,19 @@ fn online(arguments: &BackupArguments, id_terms: &Path) -> Result<bool, Failure>
 fn report(arguments: &BackupArguments, id_terms: Option<&Path>) -> Result<(), Failure> {
     let file = &arguments.file;
     let bytes = fs::metadata(file).map_err(Failure::failed)?.len();
-    if arguments.report.json {
-        let report = json!({ "file": file, "bytes": bytes, "erlang_ids": id_terms });
-        return output::json(&report).map(drop);
-    }
-    let size = human_size(bytes);
-    let _ = output::line(format_args!(
-        "{} contains the graph, {size}",
-        file.display()
-    ))?;
-    let Some(id_terms) = id_terms else {
-        return Ok(());
-    };
-    output::line(format_args!(
-        "{} contains the original terms of its ids",
-        id_terms.display()
-    ))
-    .map(drop)
+    let report = json!({ "file": file, "bytes": bytes, "erlang_ids": id_terms });
+    arguments.report.print(&report, || {
+        let graph = format!(
+            "{} contains the graph, {}",
+            file.display(),
+            human_size(bytes)
+        );
+        let terms = id_terms.map(|path| {
+            let path = path.display();
+            format!("\n{path} contains the original terms of its ids")
+        });
+        graph + &terms.unwrap_or_default()
+    })
 }
 
 /// A copy that has a temporary name until it is complete, so that half a copy does not look like a

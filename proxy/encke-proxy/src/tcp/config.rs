@@ -305,7 +305,7 @@ impl ListenerParser<'_> {
     }
 
     fn seconds(&mut self, name: &str, time: Option<Time>, default: Duration) -> Duration {
-        self.within(name, time, default, USER_TIMEOUT)
+        self.within(name, time, default, USER_TIMEOUT.into_inner())
     }
 
     fn within(

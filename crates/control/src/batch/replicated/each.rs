@@ -17,7 +17,7 @@ use crate::stream::Failure;
 
 /// Begins to answer a batch.
 pub(crate) fn answer(api: Shared, replicated: Replicated, request: Request) -> Response {
-    let (outbox, answer) = outbox();
+    let (outbox, answer) = outbox(api.limits.unread_bytes_max);
     // A task of its own: the connection only carries what is there to be read.
     tokio::spawn(async move {
         let _pending = api.published.pending();
@@ -27,7 +27,8 @@ pub(crate) fn answer(api: Shared, replicated: Replicated, request: Request) -> R
             counting: api.published.counting(),
         };
         if batch.run(&outbox).await.is_ok() {
-            batch.pipeline.stream.drop_rest().await;
+            let most = api.limits.dropped_bytes_max;
+            batch.pipeline.stream.drop_rest(most).await;
             outbox.end();
         }
     });

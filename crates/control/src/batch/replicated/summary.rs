@@ -3,7 +3,6 @@
 use std::mem;
 
 use axum::http::StatusCode;
-use axum::response::Response;
 use replication::{AppendError, CommandResult};
 use serde::Serialize;
 
@@ -11,18 +10,14 @@ use super::{Line, Pipeline, Request, Settled, Step};
 use crate::api::Api;
 use crate::idempotency::{self, of_another};
 use crate::metrics::published::Counting;
-use crate::problem::Problem;
+use crate::problem::{Answered, Problem};
 use crate::receipt::is_zero;
 use crate::replicated::{Replicated, sentence};
 use crate::shared::piece::Digest;
 use crate::stream::Failures;
 
 /// Publishes a batch and sums its receipts.
-pub(crate) async fn answer(
-    api: &Api,
-    replicated: &Replicated,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn answer(api: &Api, replicated: &Replicated, request: Request) -> Answered {
     let _pending = api.published.pending();
     let mut batch = Batch {
         pipeline: Pipeline::new(api, &*replicated.log, request),

@@ -10,16 +10,16 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Server, enter, run, until_the_end, within};
-use crate::limits::{DROPPED_BYTES_MAX, UNREAD_BYTES_MAX, UNREAD_WAIT, WRITE_STALL_WAIT};
-use crate::tests::fake::Fake;
+use crate::limits::{UNREAD_WAIT, WRITE_STALL_WAIT};
+use crate::tests::fake::{Fake, SMALL};
 
 const LINE: &str = "{\"subject\":1,\"data\":1}\n";
 
 /// Receipts of as many lines are more than may wait unread, and the lines less than is dropped.
 const LINES: usize = 120_000;
 
-const _: () = assert!(LINES * 60 > 2 * UNREAD_BYTES_MAX);
-const _: () = assert!(LINES * LINE.len() < DROPPED_BYTES_MAX);
+const _: () = assert!(LINES * 60 > 2 * SMALL.unread_bytes_max);
+const _: () = assert!(LINES * LINE.len() < SMALL.dropped_bytes_max);
 
 fn batch(lines: usize) -> String {
     let length = lines * LINE.len();

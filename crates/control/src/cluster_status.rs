@@ -7,13 +7,13 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use replication::{DrainError, EngineStatus, NodeState, NodeStatus, Status};
 use serde::Serialize;
 use tokio::sync::oneshot;
 
 use crate::api::{Api, Shared};
-use crate::problem::{Problem, ProblemType};
+use crate::problem::{Answered, Problem, ProblemType, in_json};
 use crate::query::Query;
 use crate::replicated::Replicated;
 
@@ -106,13 +106,10 @@ struct Draining {
 }
 
 /// `GET /v1/cluster`
-pub(crate) async fn cluster(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn cluster(State(api): State<Shared>, request: Request) -> Answered {
     Query::parse(request.uri(), &[])?;
     replicated(&api)?;
-    Ok(Json(of(&api)).into_response())
+    in_json(of(&api))
 }
 
 /// Returns this node and its cluster, if it has one.
@@ -125,10 +122,7 @@ pub(crate) fn of(api: &Api) -> Option<Cluster> {
 }
 
 /// `POST /v1/cluster/nodes/{node}/drain`
-pub(crate) async fn drain(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn drain(State(api): State<Shared>, request: Request) -> Answered {
     Query::parse(request.uri(), &[])?;
     let path = request.uri().path();
     let node = path

@@ -13,6 +13,7 @@ use super::line;
 use crate::api::Api;
 use crate::caller::Caller;
 use crate::items::{Items, Shape};
+use crate::limits::Limits;
 use crate::live_tokens::LiveTokens;
 use crate::stream::Stream;
 use crate::tests::fake::{Fake, Workers};
@@ -108,6 +109,7 @@ fn what_a_line_costs() {
                 fake.handle.clone(),
                 LiveTokens::new(Tokens::default(), true),
                 65_536,
+                Limits::USUAL,
             ));
             let body = || crate::tests::fake::stream(pieces.clone());
             let open = || Stream::open(body(), Shape::Lines, 1 << 20, None);

@@ -5,7 +5,7 @@
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::CONTENT_TYPE;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use graph::Id;
 
 use super::presence;
@@ -14,15 +14,12 @@ use crate::caller::Caller;
 use crate::items::Shape;
 use crate::json::sentence;
 use crate::limits::{ONLINE_BODY_BYTES_MAX, ONLINE_ID_BYTES_MAX, ONLINE_IDS_MAX};
-use crate::problem::Problem;
+use crate::problem::{Answered, Problem};
 use crate::query::Query;
 use crate::stream::{Stream, Turn, announced};
 
 /// `POST /v1/online`
-pub(crate) async fn online(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn online(State(api): State<Shared>, request: Request) -> Answered {
     let online = presence(&api)?.online.clone();
     let caller = Caller::of(&request);
     let (head, body) = request.into_parts();

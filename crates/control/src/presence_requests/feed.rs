@@ -3,18 +3,15 @@
 //! Owns what a reader is told, and when it gets a snapshot: whenever edges before the next one may
 //! be missing. Must never keep more for a slow reader than some lines.
 
-use std::pin::Pin;
+use std::convert::Infallible;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use ::presence::{FeedReset, IdEdge};
-use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
 use axum::http::header::CONTENT_TYPE;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use bytes::Bytes;
 use graph::Id;
-use http_body::Frame;
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::yield_now;
@@ -22,11 +19,10 @@ use tokio::time::{Instant, sleep};
 
 use super::{Presence, presence};
 use crate::api::Shared;
+use crate::body::pieces_of;
 use crate::caller::Caller;
-use crate::limits::{
-    FEED_HEARTBEAT, FEED_IDS_PER_LINE, FEED_LINES_PER_PIECE, FEED_PIECES_MAX, FEED_TICK, FEEDS_MAX,
-};
-use crate::problem::Problem;
+use crate::limits::{FEED_HEARTBEAT, FEED_LINES_PER_PIECE, FEED_PIECES_MAX, FEED_TICK};
+use crate::problem::{Answered, Problem};
 use crate::query::Query;
 
 /// A line of the stream.
@@ -60,15 +56,13 @@ enum Line<'a> {
 }
 
 /// `GET /v1/presence`
-pub(crate) async fn edges(
-    State(api): State<Shared>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(crate) async fn edges(State(api): State<Shared>, request: Request) -> Answered {
     let query = Query::parse(request.uri(), &["cursor"])?;
     let presence = presence(&api)?.clone();
     let place = Arc::clone(&api.feeds).try_acquire_owned().map_err(|_| {
         Problem::unavailable(format!(
-            "{FEEDS_MAX} programs read presence, which is the limit; close one of them"
+            "{} programs read presence, which is the limit; close one of them",
+            api.limits.feeds_max
         ))
     })?;
     let start = query.get("cursor").map(|text| presence.feed.resume(text));
@@ -82,7 +76,7 @@ pub(crate) async fn edges(
     };
     tokio::spawn(reader.run(start));
     let content_type = [(CONTENT_TYPE, "application/x-ndjson")];
-    Ok((content_type, Body::new(Lines(body))).into_response())
+    Ok((content_type, pieces_of(body)).into_response())
 }
 
 /// The reader is gone, or must go.
@@ -93,7 +87,7 @@ struct Reader {
     api: Shared,
     caller: Caller,
     presence: Presence,
-    pieces: mpsc::Sender<Bytes>,
+    pieces: mpsc::Sender<Result<Bytes, Infallible>>,
     _place: OwnedSemaphorePermit,
 }
 
@@ -155,8 +149,8 @@ impl Reader {
                     .filter_map(|key| graph.name(key))
                     .filter(|id| self.may_name(id)),
             );
-            while waiting.len() > FEED_IDS_PER_LINE {
-                let rest = waiting.split_off(FEED_IDS_PER_LINE);
+            while waiting.len() > self.api.limits.feed_ids_per_line {
+                let rest = waiting.split_off(self.api.limits.feed_ids_per_line);
                 let online = &waiting;
                 let piece = Line::Snapshot {
                     online,
@@ -213,7 +207,7 @@ impl Reader {
             written.expect("texts and numbers can be written as JSON");
             piece.push(b'\n');
         }
-        self.pieces.send(piece.into()).await.map_err(|_| Ended)
+        self.pieces.send(Ok(piece.into())).await.map_err(|_| Ended)
     }
 
     /// Returns whether the token of the reader may name the id.
@@ -227,21 +221,5 @@ impl Reader {
         let is_valid = token.is_none_or(|token| self.api.tokens.has(token));
         let goes_on = is_valid && !self.pieces.is_closed() && !self.api.server.is_draining();
         if goes_on { Ok(()) } else { Err(Ended) }
-    }
-}
-
-/// Body of the answer. Dropped when the client is gone, which ends its reader.
-struct Lines(mpsc::Receiver<Bytes>);
-
-impl HttpBody for Lines {
-    type Data = Bytes;
-    type Error = std::convert::Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        let piece = self.0.poll_recv(context);
-        piece.map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
     }
 }

@@ -7,7 +7,7 @@ use presence::DELAY_MAX;
 use server::PresenceSettings;
 
 use super::reader::Reader;
-use super::values::switch;
+use super::values::{number, switch, within};
 
 /// Least delay, because presence is computed ten times a second.
 const DELAY_MIN: Duration = Duration::from_millis(100);
@@ -31,19 +31,13 @@ impl Reader<'_> {
 
 fn delay(text: &str) -> Result<Duration, String> {
     let delay = units::duration(text)?;
-    match (DELAY_MIN..=DELAY_MAX).contains(&delay) {
-        true => Ok(delay),
-        false => Err("expected a time from 100ms to 10m".to_owned()),
-    }
+    within(DELAY_MIN..=DELAY_MAX, delay, "a time from 100ms to 10m")
 }
 
 fn rate(text: &str) -> Result<u64, String> {
-    let rate = text.parse().ok();
-    let rate = rate.filter(|rate| (1..=RATE_MAX).contains(rate));
-    rate.ok_or_else(|| "expected a number from 1 to 1000000000".to_owned())
+    number(1..=RATE_MAX, text, "a number from 1 to 1000000000")
 }
 
 fn subscribers(text: &str) -> Result<usize, String> {
-    let number = text.parse();
-    number.map_err(|_| "expected a number".to_owned())
+    number(.., text, "a number")
 }

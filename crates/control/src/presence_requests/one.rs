@@ -1,8 +1,6 @@
 //! Presence of one id, and whether it hides.
 
-use axum::Json;
 use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
 use graph::Id;
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +10,7 @@ use crate::body;
 use crate::caller::Caller;
 use crate::json::sentence;
 use crate::limits::PRESENCE_BODY_BYTES_MAX;
-use crate::problem::Problem;
+use crate::problem::{Answered, Problem, in_json};
 use crate::query::Query;
 use crate::shared::piece::IdentityPiece;
 
@@ -36,15 +34,15 @@ struct Asked {
 }
 
 /// `GET /v1/presence/{id}`
-pub(crate) async fn get(State(api): State<Shared>, request: Request) -> Result<Response, Problem> {
+pub(crate) async fn get(State(api): State<Shared>, request: Request) -> Answered {
     let id = Caller::id_of(&request)?;
     Query::parse(request.uri(), &[])?;
     let presence = presence(&api)?;
-    Ok(Json(of(&api, presence, id)).into_response())
+    in_json(of(&api, presence, id))
 }
 
 /// `PUT /v1/presence/{id}`
-pub(crate) async fn put(State(api): State<Shared>, request: Request) -> Result<Response, Problem> {
+pub(crate) async fn put(State(api): State<Shared>, request: Request) -> Answered {
     let id = Caller::id_of(&request)?;
     Query::parse(request.uri(), &[])?;
     let presence = presence(&api)?;
@@ -59,7 +57,7 @@ pub(crate) async fn put(State(api): State<Shared>, request: Request) -> Result<R
         hidden: asked.hidden,
     })
     .await?;
-    Ok(Json(of(&api, presence, id)).into_response())
+    in_json(of(&api, presence, id))
 }
 
 /// Returns the presence of an id; `None` where it is not kept.

@@ -15,7 +15,7 @@ use cli::units;
 use cli::values::TIME_MAX;
 
 use super::reader::Reader;
-use super::values::{count, nonempty};
+use super::values::{count, nonempty, within};
 
 /// File with the host name of the machine (Linux, proc(5)).
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";
@@ -52,17 +52,15 @@ impl Reader<'_> {
         let node = self.find("node", self::name).or_else(name_of_machine);
         let options = self.cluster_of_import(event_bytes_max)?;
         if has_history_dir {
-            self.problems.push(
+            self.problem(
                 "--history-dir and --cluster are both given; the log of the cluster is its \
-                 history, and each node fills its memory from it; remove --history-dir"
-                    .to_owned(),
+                 history, and each node fills its memory from it; remove --history-dir",
             );
         }
         let Some(node) = node else {
-            self.problems.push(
+            self.problem(
                 "the name of this machine cannot be the name of a node; set --node, for example \
-                 to n1"
-                    .to_owned(),
+                 to n1",
             );
             return None;
         };
@@ -85,9 +83,7 @@ impl Reader<'_> {
         for list in self.list("cluster", |text| Ok(self::servers(text))) {
             match list {
                 Ok(list) => servers.extend(list),
-                Err(needed) => self
-                    .problems
-                    .push(format!("--cluster is not valid: {needed}")),
+                Err(needed) => self.problem(format!("--cluster is not valid: {needed}")),
             }
         }
         if servers.is_empty() {
@@ -124,14 +120,11 @@ impl Reader<'_> {
         let given = CREDENTIALS.iter().zip(is_given).filter(|(_, given)| *given);
         let given: Vec<_> = given.map(|(name, _)| format!("--{name}")).collect();
         if given.len() > 1 {
-            self.problems
-                .push(format!("{} are given; one is enough", given.join(" and ")));
+            self.problem(format!("{} are given; one is enough", given.join(" and ")));
             return None;
         }
         if user.is_some() != password.is_some() {
-            self.problems.push(
-                "--cluster-user and --cluster-password-file belong together; give both".to_owned(),
-            );
+            self.problem("--cluster-user and --cluster-password-file belong together; give both");
             return None;
         }
         let password = user.zip(password);
@@ -152,9 +145,7 @@ impl Reader<'_> {
         let certificate = self.find("cluster-tls-cert", public);
         let key = self.find("cluster-tls-key", private);
         if certificate.is_some() != key.is_some() {
-            self.problems.push(
-                "--cluster-tls-cert and --cluster-tls-key belong together; give both".to_owned(),
-            );
+            self.problem("--cluster-tls-cert and --cluster-tls-key belong together; give both");
             return None;
         }
         Some(TlsFiles {
@@ -204,10 +195,7 @@ fn replicas(text: &str) -> Result<usize, String> {
 }
 
 fn log_bytes(text: &str) -> Result<usize, String> {
-    match units::size(text)? {
-        bytes @ LOG_BYTES_MIN.. => Ok(bytes),
-        _ => Err("expected at least 16 MiB".to_owned()),
-    }
+    within(LOG_BYTES_MIN.., units::size(text)?, "at least 16 MiB")
 }
 
 fn storage(text: &str) -> Result<Storage, String> {
@@ -220,10 +208,7 @@ fn storage(text: &str) -> Result<Storage, String> {
 
 fn patience(text: &str) -> Result<Duration, String> {
     let patience = units::duration(text)?;
-    match (PATIENCE_MIN..=TIME_MAX).contains(&patience) {
-        true => Ok(patience),
-        false => Err("expected a time from 5s to a day".to_owned()),
-    }
+    within(PATIENCE_MIN..=TIME_MAX, patience, "a time from 5s to a day")
 }
 
 #[cfg(test)]
