@@ -35,6 +35,7 @@ use crate::limits::{
 use crate::parcel::ParcelInFlight;
 use crate::replay::LiveEvent;
 use crate::session::{Sessions, Wake};
+use crate::stage::Stage;
 use crate::table::{Connection, ConnectionTable, Extras, OwedFrame, OwedPlace, Phase, Session};
 use sweep::{Swept, place_of};
 
@@ -156,6 +157,26 @@ impl Batch {
     }
 }
 
+impl Stage for Fanout {
+    fn has_work(&self) -> bool {
+        !self.small.is_empty() || !self.waiting.is_empty() || !self.sweep.is_empty()
+    }
+
+    fn trim(&mut self) {
+        if self.owed.links.capacity() * size_of::<Link>() > SCRATCH_KEPT_BYTES {
+            self.owed = OwedFrames::default();
+            self.aimed = Vec::new();
+            self.batch = Batch::default();
+        }
+        if !self.has_work() {
+            self.small.shrink_to(SCRATCH_KEPT_BYTES / size_of::<Run>());
+            self.waiting
+                .shrink_to(SCRATCH_KEPT_BYTES / size_of::<Queued>());
+            self.subjects.shrink_to(0);
+        }
+    }
+}
+
 impl Fanout {
     /// Queues a parcel's deliveries.
     pub(crate) fn add(&mut self, parcel: Parcel) {
@@ -230,29 +251,9 @@ impl Fanout {
         waiting.into_iter().chain(swept).min()
     }
 
-    /// Returns whether deliveries are in flight.
-    pub(crate) fn has_work(&self) -> bool {
-        !self.small.is_empty() || !self.waiting.is_empty() || !self.sweep.is_empty()
-    }
-
     /// Returns whether a large delivery is in flight.
     pub(crate) const fn is_sweeping(&self) -> bool {
         !self.sweep.is_empty()
-    }
-
-    /// Frees working memory that grew in a burst.
-    pub(crate) fn trim(&mut self) {
-        if self.owed.links.capacity() * size_of::<Link>() > SCRATCH_KEPT_BYTES {
-            self.owed = OwedFrames::default();
-            self.aimed = Vec::new();
-            self.batch = Batch::default();
-        }
-        if !self.has_work() {
-            self.small.shrink_to(SCRATCH_KEPT_BYTES / size_of::<Run>());
-            self.waiting
-                .shrink_to(SCRATCH_KEPT_BYTES / size_of::<Queued>());
-            self.subjects.shrink_to(0);
-        }
     }
 
     /// Serves as many small deliveries as one turn may, and a slice of the large ones. Counts the

@@ -20,6 +20,7 @@ use wire::transport::Framing;
 
 use crate::limits::SCRATCH_KEPT_BYTES;
 use crate::parcel::ParcelInFlight;
+use crate::stage::Stage;
 use crate::table::{FrameMemory, SharedFrame};
 pub(crate) use lanes::TurnEvent;
 use lanes::{LANES, LanePlaces, Lanes};
@@ -61,6 +62,23 @@ struct Entry {
 /// Most bytes of an entry: a turn reads one for each recipient.
 const ENTRY_BYTES_MAX: usize = 56;
 const _: () = assert!(size_of::<Entry>() <= ENTRY_BYTES_MAX);
+
+impl Stage for TurnFrames {
+    fn trim(&mut self) {
+        if self.bytes.capacity() > SCRATCH_KEPT_BYTES {
+            self.bytes = Vec::new();
+        }
+        if self.events.capacity() * size_of::<Entry>() > SCRATCH_KEPT_BYTES {
+            self.events = Vec::new();
+            self.frames = Vec::new();
+            self.parcels = Vec::new();
+        }
+        if self.shared.capacity() != 0 {
+            self.shared = HashMap::new();
+        }
+        self.lanes.trim();
+    }
+}
 
 impl TurnFrames {
     /// Makes an empty set. `epoch` names this run of the server in event ids.
@@ -263,22 +281,6 @@ impl TurnFrames {
         self.lanes.end_turn();
         self.overtaken = None;
         weight
-    }
-
-    /// Frees working memory that grew in a burst.
-    pub(crate) fn trim(&mut self) {
-        if self.bytes.capacity() > SCRATCH_KEPT_BYTES {
-            self.bytes = Vec::new();
-        }
-        if self.events.capacity() * size_of::<Entry>() > SCRATCH_KEPT_BYTES {
-            self.events = Vec::new();
-            self.frames = Vec::new();
-            self.parcels = Vec::new();
-        }
-        if self.shared.capacity() != 0 {
-            self.shared = HashMap::new();
-        }
-        self.lanes.trim();
     }
 }
 

@@ -13,6 +13,7 @@ use reactor::{Driver, Tenths, Tick};
 use crate::limits::{
     BUFFER_SLOTS_PER_TURN, FULL_SOCKET_PATIENCE, GIVE_WAY_RETRY_INTERVAL, LARGEST_BUFFERS_MAX,
 };
+use crate::stage::Stage;
 use crate::table::{ConnectionTable, Phase};
 
 /// Buffers to be freed, in this order: first those of sessions, by their policy; then input that
@@ -84,6 +85,16 @@ impl Largest {
     }
 }
 
+impl Stage for LargestBuffers {
+    fn has_work(&self) -> bool {
+        self.walk.is_some() || !self.found.is_empty()
+    }
+
+    fn next_in(&self, now: Tick, _connections: usize) -> Option<Duration> {
+        self.retry_at.map(|retry_at| retry_at.since(now))
+    }
+}
+
 impl LargestBuffers {
     pub(crate) const fn new(scope: Scope) -> Self {
         Self {
@@ -99,19 +110,9 @@ impl LargestBuffers {
         *self = Self::new(self.scope);
     }
 
-    /// Returns whether there is work to do now.
-    pub(crate) const fn has_work(&self) -> bool {
-        self.walk.is_some() || !self.found.is_empty()
-    }
-
     /// Returns whether the search has found nothing to be freed, and waits.
     pub(crate) const fn waits(&self) -> bool {
         self.retry_at.is_some()
-    }
-
-    /// Returns the time until the next search.
-    pub(crate) fn next_in(&self, now: Tick) -> Option<Duration> {
-        self.retry_at.map(|retry_at| retry_at.since(now))
     }
 
     /// Takes the next buffer to be freed. When all that a search has found is taken, another

@@ -10,6 +10,7 @@ use graph::Id;
 use reactor::SlotKey;
 
 use crate::limits::{CHECKED_LOGINS_PER_TURN, LOGIN_CHECKS_MAX, SUBSCRIBE_CHECKS_MAX};
+use crate::stage::Stage;
 
 /// A login to decide on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +58,20 @@ pub(crate) struct LoginChecks {
     /// Ids that WebSocket sessions want to follow too.
     subscribes: HashMap<SlotKey, Vec<(u64, Vec<Id>)>>,
     subscribing: usize,
+}
+
+impl Stage for LoginChecks {
+    fn has_work(&self) -> bool {
+        !self.released.is_empty()
+    }
+
+    fn forget(&mut self, key: SlotKey) {
+        self.requests.remove(&key);
+        self.answered.remove(&key);
+        if let Some(subscribes) = self.subscribes.remove(&key) {
+            self.subscribing -= subscribes.len();
+        }
+    }
 }
 
 impl LoginChecks {
@@ -132,11 +147,6 @@ impl LoginChecks {
         self.requests.contains_key(&key)
     }
 
-    /// Returns whether requests can go on.
-    pub(crate) fn has_work(&self) -> bool {
-        !self.released.is_empty()
-    }
-
     /// Takes the requests that go on in this turn.
     pub(crate) fn take_released(&mut self) -> Vec<SlotKey> {
         let count = self.released.len().min(CHECKED_LOGINS_PER_TURN);
@@ -146,15 +156,6 @@ impl LoginChecks {
     /// Forgets the answer of a request that was handled again.
     pub(crate) fn forget_answer(&mut self, key: SlotKey) {
         self.answered.remove(&key);
-    }
-
-    /// Forgets what a connection waits for, as it has ended or its time is over.
-    pub(crate) fn forget(&mut self, key: SlotKey) {
-        self.requests.remove(&key);
-        self.answered.remove(&key);
-        if let Some(subscribes) = self.subscribes.remove(&key) {
-            self.subscribing -= subscribes.len();
-        }
     }
 
     /// Returns whether nothing is kept.

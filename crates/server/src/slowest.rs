@@ -9,6 +9,7 @@ use std::mem;
 
 use crate::limits::{BACKLOGS_PER_TURN, INSPECTED_MAX};
 use crate::mail::{Report, SessionReport};
+use crate::stage::Stage;
 use crate::table::Backlogs;
 
 /// Open requests, and the walk that answers earlier ones.
@@ -50,15 +51,16 @@ struct Walk {
     largest: BinaryHeap<Reverse<(usize, u32)>>,
 }
 
+impl Stage for SlowestSearch {
+    fn has_work(&self) -> bool {
+        self.walk.is_some() || !self.asked.is_empty()
+    }
+}
+
 impl SlowestSearch {
     pub(crate) fn ask(&mut self, limit: usize, report: Report) {
         let limit = limit.min(INSPECTED_MAX);
         self.asked.push(Question { limit, report });
-    }
-
-    /// Returns whether there is work to do now.
-    pub(crate) const fn has_work(&self) -> bool {
-        self.walk.is_some() || !self.asked.is_empty()
     }
 
     /// Continues the walk. Returns the result at its end.

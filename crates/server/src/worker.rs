@@ -49,7 +49,6 @@ use crate::give_way::{LargestBuffers, Scope};
 use crate::heartbeat::Heartbeats;
 use crate::ingress::Ingress;
 use crate::latency::DeliveryLatencies;
-use crate::lease::LeaseScan;
 use crate::limits::ACCEPTS_PER_TURN;
 use crate::listener::ListenerContext;
 use crate::mail::Mail;
@@ -58,9 +57,9 @@ use crate::presence::PresenceStage;
 use crate::refusal::AwaitedRequests;
 use crate::replay::{Feeder, defer_behind};
 use crate::session::{Leaving, Requests, Sessions};
-use crate::settings::LiveSettings;
 use crate::shared::Shared;
 use crate::slowest::SlowestSearch;
+use crate::stage::Stage;
 use crate::stats::{Metric, WorkerCounters, WorkerStats};
 use crate::table::{ConnectionTable, Expired, Phase};
 
@@ -68,11 +67,42 @@ use crate::table::{ConnectionTable, Expired, Phase};
 const MORE_DESCRIPTORS: &str =
     "raise the limit on open files (ulimit -n, LimitNOFILE=) or use --workers N --private-fds";
 
+/// Number of stages.
+const STAGES: usize = 20;
+
+/// Borrows the stages of a worker, each of them once: `stages!(self)`, or `stages!(self, mut)`. In
+/// which order they act is told by `finish`.
+macro_rules! stages {
+    ($worker:ident $(, $mutable:ident)?) => {
+        [
+            &$($mutable)? $worker.table,
+            &$($mutable)? $worker.acceptor,
+            &$($mutable)? $worker.ingress,
+            &$($mutable)? $worker.sessions.awaiting_keys,
+            &$($mutable)? $worker.sessions.login_checks,
+            &$($mutable)? $worker.sessions.leases,
+            &$($mutable)? $worker.sessions.websockets,
+            &$($mutable)? $worker.sessions.replays,
+            &$($mutable)? $worker.sessions.polls,
+            &$($mutable)? $worker.fanout,
+            &$($mutable)? $worker.frames,
+            &$($mutable)? $worker.feeder,
+            &$($mutable)? $worker.presence,
+            &$($mutable)? $worker.heartbeats,
+            &$($mutable)? $worker.slowest,
+            &$($mutable)? $worker.largest,
+            &$($mutable)? $worker.largest_input,
+            &$($mutable)? $worker.leaving,
+            &$($mutable)? $worker.drain,
+            &$($mutable)? $worker.latencies,
+        ]
+    };
+}
+
 /// Worker: one thread of the server. Owns its connections from accept to close.
 pub(crate) struct Worker<D: Driver> {
     id: WorkerId,
     shared: Arc<Shared>,
-    live: Arc<LiveSettings>,
     mailbox: Arc<Mailbox<Mail>>,
     pub(crate) table: ConnectionTable<D>,
     pub(crate) acceptor: Acceptor<D::Listener, ListenerContext>,
@@ -96,7 +126,6 @@ pub(crate) struct Worker<D: Driver> {
     drain: Option<Drain>,
     /// Sessions that must end and are not logged out yet.
     leaving: VecDeque<Leaving>,
-    lease_scan: LeaseScan,
     /// Working memory: connections whose deadlines have passed.
     due: Vec<SlotKey>,
     latencies: DeliveryLatencies,
@@ -111,12 +140,12 @@ impl<D: Driver> Worker<D> {
         warnings: RateLimitedWarnings,
         driver: D,
     ) -> Self {
-        let live = Arc::clone(&shared.settings.live);
+        let live = &shared.settings.live;
         let has_history = shared.router.recorder().is_some();
         let clock = driver.elapsed();
         Self {
             id,
-            table: ConnectionTable::new(driver, stats, &live, has_history),
+            table: ConnectionTable::new(driver, stats, Arc::clone(live), has_history),
             acceptor: Acceptor::new(warnings, MORE_DESCRIPTORS),
             admission: Admission::new(Arc::clone(&shared)),
             ingress: Ingress::new(live.tls.clone(), shared.connection_warnings.clone()),
@@ -135,11 +164,9 @@ impl<D: Driver> Worker<D> {
             presence: PresenceStage::default(),
             drain: None,
             leaving: VecDeque::new(),
-            lease_scan: LeaseScan::default(),
             due: Vec::new(),
             latencies: DeliveryLatencies::new(&shared.router.mailboxes().clock, clock),
             shared,
-            live,
             mailbox,
         }
     }
@@ -165,6 +192,14 @@ impl<D: Driver> Worker<D> {
                 drop(ParcelInFlight::new(parcel));
             }
         }
+    }
+
+    fn stages(&self) -> [&dyn Stage; STAGES] {
+        stages!(self)
+    }
+
+    fn stages_mut(&mut self) -> [&mut dyn Stage; STAGES] {
+        stages!(self, mut)
     }
 
     /// Borrows the stages from bytes to answers, and the table that they act on.
@@ -245,12 +280,11 @@ impl<D: Driver> Worker<D> {
     /// Removes the connections that were closed in this turn.
     fn remove_closed(&mut self) {
         for closed in self.table.take_closed() {
-            let index = closed.key.index;
-            self.ingress.forget(index);
-            self.sessions.forget(closed.key);
-            self.presence.forget(closed.key);
+            for stage in self.stages_mut() {
+                stage.forget(closed.key);
+            }
             if self.table.remove(&closed) {
-                self.admission.leave(index);
+                self.admission.leave(closed.key.index);
             }
             // The limit is lowered before the gauge, so a reader of the gauge finds room.
             self.table.stats.take(Metric::Connections, 1);
@@ -294,45 +328,18 @@ impl<D: Driver> Handler for Worker<D> {
     }
 
     fn has_work(&self) -> bool {
-        self.fanout.has_work()
-            || self.ingress.has_unread()
-            || self.has_farewells()
-            || self.slowest.has_work()
-            || self.largest.has_work()
-            || self.largest_input.has_work()
-            || self.presence.has_work()
-            || !self.leaving.is_empty()
-            || self.lease_scan.has_work()
-            || self.sessions.has_released()
-            || self.sessions.replays.ready() > 0
-            || self.sessions.polls.has_woken()
+        self.stages().iter().any(|stage| stage.has_work())
     }
 
     fn next_deadline(&self, now: Tick) -> Option<Duration> {
-        [
-            self.table.next_deadline(now),
-            self.heartbeats.next_in(&self.table, now),
-            self.acceptor.resume_in(now),
-            self.lease_scan.next_in(&self.sessions.leases, now),
-            self.sessions.websockets.next_in(now),
-            self.drain.as_ref().and_then(|drain| drain.next_in(now)),
-            self.sessions.replays.next_in(),
-            self.sessions.polls.next_in(now),
-            self.largest.next_in(now),
-            self.largest_input.next_in(now),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        let connections = self.table.len();
+        let stages = self.stages();
+        let times = stages.iter().filter_map(|it| it.next_in(now, connections));
+        times.min()
     }
 
     fn before_sleep(&mut self) {
-        self.fanout.trim();
-        self.frames.trim();
-        self.table.trim();
-        self.ingress.trim();
-        self.feeder.trim(&self.sessions.replays);
-        self.latencies.trim();
+        self.stages_mut().into_iter().for_each(Stage::trim);
         self.report_buffers();
     }
 

@@ -27,7 +27,6 @@ const TOO_MANY_CONNECTIONS: &str = "too many connections; try again later";
 /// Writer of answers. One for each worker.
 pub(crate) struct Responder {
     pub(super) shared: Arc<Shared>,
-    pub(crate) live: Arc<LiveSettings>,
     pub(super) worker: WorkerId,
     /// Number of streams refused so far, which spreads their reconnect delays.
     pub(super) refused: u32,
@@ -47,7 +46,6 @@ pub(super) struct Manner<'a> {
 impl Responder {
     pub(crate) fn new(worker: WorkerId, shared: Arc<Shared>) -> Self {
         Self {
-            live: Arc::clone(&shared.settings.live),
             shared,
             worker,
             refused: 0,
@@ -69,7 +67,7 @@ impl Responder {
             head_only: request.method == Method::Head,
             keep_alive: request.keep_alive && bodiless && !self.shared.takes_no_streams(),
             version: request.version,
-            cors: cors(&self.live.cors_origins, request.origin),
+            cors: cors(&table.live.cors_origins, request.origin),
             end: None,
         };
         let bytes = Self::write(&mut self.date, table, key, answer, &manner);
@@ -111,14 +109,14 @@ impl Responder {
         is_for_events: bool,
     ) {
         let answer = match is_for_events {
-            true => self.refusal_of_stream(request, TOO_MANY_CONNECTIONS),
+            true => self.refusal_of_stream(&table.live, request, TOO_MANY_CONNECTIONS),
             false => Answer::busy(TOO_MANY_CONNECTIONS),
         };
         let manner = Manner {
             head_only: request.method == Method::Head,
             keep_alive: false,
             version: request.version,
-            cors: cors(&self.live.cors_origins, request.origin),
+            cors: cors(&table.live.cors_origins, request.origin),
             end: None,
         };
         let bytes = Self::write(&mut self.date, table, key, &answer, &manner);
@@ -128,6 +126,7 @@ impl Responder {
     /// Makes the answer to a request for a stream of events that there is no room for.
     pub(crate) fn refusal_of_stream(
         &mut self,
+        live: &LiveSettings,
         request: &Request<'_>,
         reason: &'static str,
     ) -> Answer {
@@ -135,7 +134,7 @@ impl Responder {
             return Answer::busy(reason);
         }
         let spread = match self.shared.is_draining() {
-            true => self.live.drain_spread,
+            true => live.drain_spread,
             false => REFUSED_RETRY_SPREAD,
         };
         self.refused = self.refused.wrapping_add(1);
@@ -247,7 +246,7 @@ impl Responder {
         last_event_id: Option<&str>,
         out: &mut Vec<u8>,
     ) {
-        let cors = cors(&self.live.cors_origins, request.origin);
+        let cors = cors(&table.live.cors_origins, request.origin);
         let date = self.date.at(table.clock.unix_seconds);
         response::stream_head(transport, framing, last_event_id, date, cors, out);
     }

@@ -9,6 +9,7 @@ use std::mem;
 use reactor::SlotKey;
 
 use crate::limits::{AWAITED_KEYS_PER_TURN, AWAITING_KEYS_MAX};
+use crate::stage::Stage;
 
 /// Connections of a worker that wait for key sets, and those that go on.
 #[derive(Debug, Default)]
@@ -18,25 +19,25 @@ pub(crate) struct AwaitingKeys {
     released: VecDeque<SlotKey>,
 }
 
+impl Stage for AwaitingKeys {
+    fn has_work(&self) -> bool {
+        !self.released.is_empty()
+    }
+
+    fn forget(&mut self, key: SlotKey) {
+        self.waiting.remove(&key);
+    }
+}
+
 impl AwaitingKeys {
     /// Returns whether another request may wait.
     pub(crate) fn has_room(&self) -> bool {
         self.waiting.len() + self.released.len() < AWAITING_KEYS_MAX
     }
 
-    /// Returns whether requests can go on.
-    pub(crate) fn has_work(&self) -> bool {
-        !self.released.is_empty()
-    }
-
     /// Adds a request.
     pub(crate) fn add(&mut self, key: SlotKey) {
         self.waiting.insert(key);
-    }
-
-    /// Removes a request that was answered, or whose connection was closed.
-    pub(crate) fn forget(&mut self, key: SlotKey) {
-        self.waiting.remove(&key);
     }
 
     /// Lets all that wait now go on.

@@ -42,6 +42,16 @@ impl TlsInput {
     pub(super) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
+
+    /// Frees working memory that grew in a burst.
+    pub(super) fn trim(&mut self) {
+        if self.plaintext.capacity() > SCRATCH_KEPT_BYTES {
+            self.plaintext = Vec::new();
+        }
+        if self.waiting.is_empty() {
+            self.waiting = VecDeque::new();
+        }
+    }
 }
 
 impl Ingress {
@@ -238,15 +248,5 @@ impl Ingress {
             let client = client.unwrap_or_else(|| "a client".to_owned());
             format!("a TLS connection of {client} failed: {}", reason())
         });
-    }
-
-    /// Frees working memory that grew in a burst.
-    pub(crate) fn trim(&mut self) {
-        if self.tls.plaintext.capacity() > SCRATCH_KEPT_BYTES {
-            self.tls.plaintext = Vec::new();
-        }
-        if self.tls.waiting.is_empty() {
-            self.tls.waiting = VecDeque::new();
-        }
     }
 }

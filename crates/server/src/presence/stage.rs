@@ -21,6 +21,7 @@ use crate::limits::{
 };
 use crate::mail::Mail;
 use crate::session::Sessions;
+use crate::stage::Stage;
 use crate::stats::Metric;
 use crate::table::{ConnectionTable, Phase, Session};
 
@@ -71,6 +72,24 @@ struct Snapshot {
     is_first: bool,
     /// The session's socket is full.
     waits: bool,
+}
+
+impl Stage for PresenceStage {
+    fn has_work(&self) -> bool {
+        !self.parcels.is_empty() || !self.ready.is_empty() || self.round.is_some()
+    }
+
+    fn forget(&mut self, key: SlotKey) {
+        if !self.snapshots.is_empty()
+            && self
+                .snapshots
+                .get(&key.index)
+                .is_some_and(|it| it.key == key)
+        {
+            // Its place among those that are ready is passed over.
+            self.snapshots.remove(&key.index);
+        }
+    }
 }
 
 impl PresenceStage {
@@ -124,24 +143,6 @@ impl PresenceStage {
             snapshot.waits = false;
             self.ready.push_back(key.index);
         }
-    }
-
-    /// Forgets a session that has ended.
-    pub(crate) fn forget(&mut self, key: SlotKey) {
-        if !self.snapshots.is_empty()
-            && self
-                .snapshots
-                .get(&key.index)
-                .is_some_and(|it| it.key == key)
-        {
-            // Its place among those that are ready is passed over.
-            self.snapshots.remove(&key.index);
-        }
-    }
-
-    /// Returns whether there is something to do.
-    pub(crate) fn has_work(&self) -> bool {
-        !self.parcels.is_empty() || !self.ready.is_empty() || self.round.is_some()
     }
 
     /// Returns whether nothing is kept.

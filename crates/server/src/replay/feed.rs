@@ -8,12 +8,13 @@ use wire::frame;
 use wire::notice::ResetReason;
 
 use super::deferred::undefer;
-use super::replays::{Replay, Replays, Stage};
+use super::replays::{Replay, Stage};
 use super::resume::{after_reset, outcome, push_reset};
 use super::searches::Searches;
 use super::stored::wire_event;
 use crate::limits::{REPLAY_BYTES_PER_STEP, REPLAY_EVENTS_PER_STEP, SCRATCH_KEPT_BYTES};
 use crate::session::Sessions;
+use crate::stage;
 use crate::stats::Metric;
 use crate::table::{ConnectionTable, Phase, ReplayedFrame, Session};
 
@@ -24,6 +25,20 @@ pub(crate) struct Feeder {
     missed: Vec<Missed>,
     bytes: Vec<u8>,
     frames: Vec<ReplayedFrame>,
+}
+
+impl stage::Stage for Feeder {
+    fn trim(&mut self) {
+        if self.bytes.capacity() > SCRATCH_KEPT_BYTES {
+            self.missed = Vec::new();
+            self.bytes = Vec::new();
+            self.frames = Vec::new();
+        }
+    }
+
+    fn forget(&mut self, key: SlotKey) {
+        self.searches.retain(|searched| searched != key);
+    }
 }
 
 impl Feeder {
@@ -225,17 +240,6 @@ impl Feeder {
             sessions.replays.feed_soon(key);
         }
         self.bytes.len()
-    }
-
-    /// Frees working memory that grew in a burst, and the searches for sessions that are not fed
-    /// any more.
-    pub(crate) fn trim(&mut self, replays: &Replays) {
-        self.searches.retain(|key| replays.is_fed(key));
-        if self.bytes.capacity() > SCRATCH_KEPT_BYTES {
-            self.missed = Vec::new();
-            self.bytes = Vec::new();
-            self.frames = Vec::new();
-        }
     }
 
     #[cfg(any(test, feature = "sim"))]

@@ -4,9 +4,10 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use reactor::SlotKey;
+use reactor::{SlotKey, Tick};
 
 use crate::limits::{HELD_UNTIL_DEFERRED, PERIOD_RETRY_INTERVAL};
+use crate::stage;
 use crate::table::SparseSlots;
 
 /// Replays of a worker.
@@ -117,6 +118,16 @@ pub(crate) enum LiveEvent {
     /// The history does not have it, and its place in the stream is in what is fed. The session is
     /// told.
     Lose,
+}
+
+impl stage::Stage for Replays {
+    fn has_work(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    fn next_in(&self, _now: Tick, _connections: usize) -> Option<Duration> {
+        self.awaits_period().then_some(PERIOD_RETRY_INTERVAL)
+    }
 }
 
 impl Replays {
@@ -393,11 +404,5 @@ impl Replays {
     /// Returns whether sessions wait for a planning period.
     pub(crate) fn awaits_period(&self) -> bool {
         !self.waiting.is_empty()
-    }
-
-    /// Returns the time until a planning period is asked for again; `None` if no session waits for
-    /// one.
-    pub(crate) fn next_in(&self) -> Option<Duration> {
-        self.awaits_period().then_some(PERIOD_RETRY_INTERVAL)
     }
 }

@@ -14,6 +14,7 @@ use crate::answer::client_of;
 use crate::identity::{Denial, Grant};
 use crate::login_check::{LoginQuestion, LoginVerdict};
 use crate::mail::Mail;
+use crate::stage::Stage as _;
 use crate::table::{ConnectionTable, Phase};
 
 /// What is known of a login.
@@ -49,7 +50,7 @@ impl Sessions {
         let question = LoginQuestion {
             ids: grant.ids.clone(),
             transport,
-            address: client_of(table, key, Some(request), &self.live.policy),
+            address: client_of(table, key, Some(request), &table.live.policy),
             subject: subject(grant),
         };
         match self.login_checks.take(key, &question) {
@@ -100,7 +101,7 @@ impl Sessions {
         let question = LoginQuestion {
             ids: grant.ids.clone(),
             transport: Transport::WebSocket.name(),
-            address: client_of(table, key, None, &self.live.policy),
+            address: client_of(table, key, None, &table.live.policy),
             subject: subject(&grant),
         };
         let number = self.login_checks.add_subscribe(key, ids);
@@ -115,11 +116,6 @@ impl Sessions {
             return Err(Denial::Undecided.into());
         }
         Ok(Checked::Waits)
-    }
-
-    /// Returns whether requests that have waited can be handled again.
-    pub(crate) fn has_released(&self) -> bool {
-        self.awaiting_keys.has_work() || self.login_checks.has_work()
     }
 
     /// Asks a question. Returns whether there is somebody to ask.

@@ -141,7 +141,7 @@ impl Sessions {
         key: SlotKey,
         token: &str,
     ) -> Result<Option<u64>, CommandError> {
-        let policy = &self.live.policy;
+        let policy = &table.live.policy;
         let now = UnixSeconds(table.clock.unix_seconds);
         let Some(known) = self.websockets.identity(key.index) else {
             let reason = "the session was opened without a token; open another with it";
@@ -230,7 +230,7 @@ impl Sessions {
         ids: Vec<Id>,
         identity: Option<Identity>,
     ) -> Result<Grant<'static>, Denial> {
-        if identity.is_none() && self.live.policy.requires_identity() {
+        if identity.is_none() && table.live.policy.requires_identity() {
             return Err(Denial::NoCredential);
         }
         let grant = Grant::of_ids(ids, identity)?;

@@ -20,6 +20,7 @@ use crate::lease::Lease;
 use crate::mail::Mail;
 use crate::refusal::NO_MESSAGES;
 use crate::replay::StartAt;
+use crate::stage::Stage as _;
 use crate::table::{CloseReason, ConnectionTable, Extras, Phase};
 
 /// Reason why a connection is not logged in.
@@ -39,7 +40,7 @@ impl Sessions {
         request: &Request<'a>,
         segment: &'a str,
     ) -> Result<Grant<'a>, Denial> {
-        let policy = &self.live.policy;
+        let policy = &table.live.policy;
         let now = UnixSeconds(table.clock.unix_seconds);
         let is_trusted = !policy.settings().trusted_proxies.is_empty()
             && table

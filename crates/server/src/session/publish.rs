@@ -163,7 +163,7 @@ impl Sessions {
         if self.shared.client_publishing.get().is_none() {
             return;
         }
-        let policy = &self.live.policy;
+        let policy = &table.live.policy;
         let Some(origin) = table.origin(key).filter(|origin| origin.is_trusted(policy)) else {
             return;
         };

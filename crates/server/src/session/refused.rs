@@ -19,7 +19,7 @@ impl Requests<'_> {
         if !is_admitted {
             return;
         }
-        let Err(limit) = self.admission.admit_proxied(key.index, client) else {
+        let Err(limit) = self.admission.admit_proxied(&table.live, key.index, client) else {
             return;
         };
         table.stats.add(limit, 1);

@@ -17,7 +17,6 @@ use crate::login_check::LoginChecks;
 use crate::mail::Mail;
 use crate::presence::Presence;
 use crate::replay::Replays;
-use crate::settings::LiveSettings;
 use crate::shared::Shared;
 use crate::table::{Session, SparseSlots};
 
@@ -25,7 +24,6 @@ use crate::table::{Session, SparseSlots};
 pub(crate) struct Sessions {
     pub(super) worker: WorkerId,
     pub(super) shared: Arc<Shared>,
-    pub(crate) live: Arc<LiveSettings>,
     pub(super) mailbox: Arc<Mailbox<Mail>>,
     /// All ids of a session that has several, by slot.
     pub(super) several: Several,
@@ -53,7 +51,6 @@ impl Sessions {
     pub(crate) fn new(worker: WorkerId, shared: Arc<Shared>, mailbox: Arc<Mailbox<Mail>>) -> Self {
         Self {
             worker,
-            live: Arc::clone(&shared.settings.live),
             shared,
             mailbox,
             several: Several::default(),
@@ -108,12 +105,5 @@ impl Sessions {
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn keeps_no_ids(&self) -> bool {
         self.several.is_empty()
-    }
-
-    /// Removes what is kept for the client of a connection that was closed.
-    pub(crate) fn forget(&mut self, key: SlotKey) {
-        self.awaiting_keys.forget(key);
-        self.login_checks.forget(key);
-        self.websockets.forget(key.index);
     }
 }

@@ -29,6 +29,7 @@ use crate::post::{MAILBOX_WEIGHT_MAX, Post};
 use crate::settings::PresenceSettings;
 use crate::settings::{LiveSettings, Settings};
 use crate::shared::Shared;
+use crate::stage::Stage as _;
 use crate::stats::Metric;
 use crate::worker::Worker;
 

@@ -16,7 +16,7 @@ impl<D: Driver> ConnectionTable<D> {
     /// Returns whether a session must read on from the history instead of letting an event of so
     /// many bytes wait.
     pub(super) fn must_catch_up(&self, key: SlotKey, session: Session, bytes: usize) -> bool {
-        let bytes_max = self.limits.backlog_bytes.min(CATCH_UP_BACKLOG_BYTES);
+        let bytes_max = self.live.backlog_bytes.min(CATCH_UP_BACKLOG_BYTES);
         session.slow == SlowPolicy::CatchUp
             && self.has_history
             && self

@@ -3,7 +3,6 @@
 use std::io;
 use std::mem;
 use std::sync::Arc;
-use std::time::Duration;
 
 use reactor::{Clock, Driver, Interest, Received, Slab, SlotKey, TcpInfo, Tenths, Wheel};
 
@@ -30,7 +29,9 @@ pub(crate) struct ConnectionTable<D: Driver> {
     /// Clients that proxies have named in PROXY headers.
     pub(super) clients: SparseSlots<PackedAddress>,
     pub(super) deadlines: Wheel<SlotKey>,
-    pub(super) limits: TableLimits,
+    /// Settings in force, for all stages. A deadline that is armed stays when a reload brings an
+    /// earlier one.
+    pub(crate) live: Arc<LiveSettings>,
     /// Working memory: an answer's bytes.
     pub(super) scratch: Vec<u8>,
     /// Working memory: records for one system call.
@@ -42,34 +43,15 @@ pub(crate) struct ConnectionTable<D: Driver> {
     /// Connections whose sockets are full, and for whose watch the kernel had no memory.
     pub(super) unwatched: Vec<SlotKey>,
     pub(super) ended: Vec<Ended>,
-    /// Connections that ended while they were logged in for their polls.
-    pub(super) ended_polls: Vec<(SlotKey, CloseReason)>,
     pub(super) closed: Vec<Closed>,
 }
 
-/// Limits of a connection that an operator sets.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct TableLimits {
-    pub(super) backlog_bytes: usize,
-    pub(super) stall_timeout: Duration,
-    pub(super) head_timeout: Duration,
-}
-
-impl From<&LiveSettings> for TableLimits {
-    fn from(settings: &LiveSettings) -> Self {
-        Self {
-            backlog_bytes: settings.backlog_bytes,
-            stall_timeout: settings.stall_timeout,
-            head_timeout: settings.head_timeout,
-        }
-    }
-}
-
-/// Session that ended in this turn and is still logged in.
+/// Connection that ended in this turn and is still logged in.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) key: SlotKey,
-    pub(crate) session: Session,
+    /// The session that was open, if one was.
+    pub(crate) session: Option<Session>,
     pub(crate) reason: CloseReason,
 }
 
@@ -95,7 +77,7 @@ impl<D: Driver> ConnectionTable<D> {
     pub(crate) fn new(
         driver: D,
         stats: Arc<WorkerStats>,
-        settings: &LiveSettings,
+        live: Arc<LiveSettings>,
         has_history: bool,
     ) -> Self {
         Self {
@@ -108,7 +90,7 @@ impl<D: Driver> ConnectionTable<D> {
             tls_input_bytes: 0,
             clients: SparseSlots::default(),
             deadlines: Wheel::default(),
-            limits: TableLimits::from(settings),
+            live,
             scratch: Vec::new(),
             batch: SealedBatch::default(),
             has_history,
@@ -116,14 +98,8 @@ impl<D: Driver> ConnectionTable<D> {
             recent_gaps: RecentGaps::default(),
             unwatched: Vec::new(),
             ended: Vec::new(),
-            ended_polls: Vec::new(),
             closed: Vec::new(),
         }
-    }
-
-    /// Replaces the limits. Deadlines that are armed stay, unless the new ones are later.
-    pub(crate) fn set_limits(&mut self, settings: &LiveSettings) {
-        self.limits = settings.into();
     }
 
     /// Adds a connection that has just been accepted. It is not reported before it is
@@ -317,25 +293,18 @@ impl<D: Driver> ConnectionTable<D> {
 
     /// Keeps the session of a connection whose last phase was `phase`, if it had one, for logout.
     fn end_session(&mut self, key: SlotKey, phase: Phase, reason: CloseReason) {
-        if self
-            .slots
-            .get(key)
-            .is_some_and(|connection| connection.extras.has(Extras::POLL))
-        {
-            self.ended_polls.push((key, reason));
-        }
-        if let Phase::Open(session) = phase {
+        let session = match phase {
+            Phase::Open(session) => Some(session),
+            _ => None,
+        };
+        let connection = self.slots.get(key);
+        if session.is_some() || connection.is_some_and(|it| it.extras.has(Extras::POLL)) {
             self.ended.push(Ended {
                 key,
                 session,
                 reason,
             });
         }
-    }
-
-    /// Takes the connections that have ended while they were logged in for their polls.
-    pub(crate) fn take_ended_polls(&mut self) -> Vec<(SlotKey, CloseReason)> {
-        mem::take(&mut self.ended_polls)
     }
 
     /// Removes side tables from a connection, which may be closed.
@@ -345,7 +314,7 @@ impl<D: Driver> ConnectionTable<D> {
         }
     }
 
-    /// Takes the sessions that have ended, to be logged out.
+    /// Takes the connections that have ended and must be logged out.
     pub(crate) fn take_ended(&mut self) -> Vec<Ended> {
         mem::take(&mut self.ended)
     }

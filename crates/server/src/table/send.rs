@@ -83,7 +83,7 @@ impl<D: Driver> ConnectionTable<D> {
     /// events if there is one: a last word must stay the last.
     pub(super) fn queue_bytes(&mut self, key: SlotKey, bytes: &[u8]) {
         if let Some(Phase::Open(session)) = self.slots.get(key).map(|connection| connection.phase) {
-            let (needed, bytes_max) = (bytes.len() + NOTICE_BYTES, self.limits.backlog_bytes);
+            let (needed, bytes_max) = (bytes.len() + NOTICE_BYTES, self.live.backlog_bytes);
             let pushed = self
                 .backlogs
                 .make_room(key.index, needed, session.slow, bytes_max);
@@ -248,7 +248,7 @@ impl<D: Driver> ConnectionTable<D> {
             return Queued::Waits;
         };
         let length = piece.len();
-        let (now, bytes_max) = (self.clock.now, self.limits.backlog_bytes);
+        let (now, bytes_max) = (self.clock.now, self.live.backlog_bytes);
         let is_event = piece.is_event();
         let pushed = self.backlogs.push(key.index, now, piece, policy, bytes_max);
         self.count_dropped(pushed);

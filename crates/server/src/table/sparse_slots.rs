@@ -80,9 +80,13 @@ impl<T> SparseSlots<T> {
     }
 
     /// Returns whether no slot has a value, and no memory is kept for any.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.shelves.iter().all(|shelf| shelf.values.is_empty())
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Returns a number above all slots that have a value.
+    pub(crate) const fn slots(&self) -> u32 {
+        self.shelves.len() as u32 * SLOTS_PER_SPARSE_SHELF
     }
 }
 

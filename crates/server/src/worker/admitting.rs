@@ -14,8 +14,9 @@ impl<D: Driver> Worker<D> {
     pub(super) fn admit(&mut self, socket: D::Socket, peer: IpAddr, listener: ListenerContext) {
         let key = self.table.open(socket);
         let is_tls = listener.kind == ListenerKind::Tls;
-        let has_header = self.live.proxy_protocol && self.live.policy.trusts(peer);
-        let admitted = self.admission.admit(key.index, peer);
+        let live = &self.table.live;
+        let has_header = live.proxy_protocol && live.policy.trusts(peer);
+        let admitted = self.admission.admit(live, key.index, peer);
         if let Some(connection) = self.table.get_mut(key) {
             if admitted.is_ok() {
                 connection.extras.insert(Extras::ADMITTED);

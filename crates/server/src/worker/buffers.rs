@@ -9,6 +9,7 @@ use crate::give_way::{BufferKind, Candidate};
 use crate::limits::GIVE_WAYS_PER_TURN;
 use crate::session::Sessions;
 use crate::slow_policy::SlowPolicy;
+use crate::stage::Stage as _;
 use crate::stats::Metric;
 use crate::table::{CloseReason, Phase};
 
@@ -38,7 +39,7 @@ impl<D: Driver> Worker<D> {
     }
 
     fn buffer_bound(&self) -> Bound {
-        Bound(self.live.buffer_bytes)
+        Bound(self.table.live.buffer_bytes)
     }
 
     /// Returns whether the worker must free memory at once.
@@ -168,7 +169,7 @@ impl<D: Driver> Worker<D> {
             Some(Phase::Open(_)) => self.table.close(key, CloseReason::Rejected),
             _ => {
                 self.responder.refuse_unread(&mut self.table, key);
-                self.ingress.forget(key.index);
+                self.ingress.drop_kept(key.index);
             }
         }
     }

@@ -3,6 +3,7 @@
 use reactor::Driver;
 
 use super::Worker;
+use crate::stage::Stage as _;
 
 impl<D: Driver> Worker<D> {
     /// Tells sessions who is online, a turn's worth of them.

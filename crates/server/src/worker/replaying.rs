@@ -8,12 +8,16 @@ use wire::frame::Position;
 use super::Worker;
 use crate::limits::{REPLAY_BYTES_PER_TURN, REPLAYS_PER_TURN};
 use crate::replay::advance_period;
+use crate::stage::Stage as _;
 use crate::table::Extras;
 
 impl<D: Driver> Worker<D> {
     /// Reads the head of the history, if heartbeats of this turn will carry it.
     pub(super) fn head_for_heartbeats(&self) -> Option<u64> {
-        match self.heartbeats.next_in(&self.table, self.table.clock.now) {
+        match self
+            .heartbeats
+            .next_in(self.table.clock.now, self.table.len())
+        {
             Some(Duration::ZERO) => self.shared.router.head(),
             _ => None,
         }

@@ -12,6 +12,7 @@ use crate::limits::{
     UNFINISHED_TIMEOUT,
 };
 use crate::replay::Replays;
+use crate::stage::Stage;
 use crate::table::{CloseReason, ConnectionTable, Extras, Phase};
 
 /// What a worker keeps of its WebSocket sessions, by slot.
@@ -51,9 +52,15 @@ impl Unfinished {
     }
 }
 
-impl WebSockets {
-    /// Removes all that is known of a slot whose connection has ended.
-    pub(crate) fn forget(&mut self, slot: u32) {
+impl Stage for WebSockets {
+    fn next_in(&self, now: Tick, _connections: usize) -> Option<Duration> {
+        let first = [self.begun.front(), self.awaiting_cursor.front()];
+        let (begun, _) = first.into_iter().flatten().min()?;
+        Some(begun.after(UNFINISHED_TIMEOUT).since(now))
+    }
+
+    fn forget(&mut self, key: SlotKey) {
+        let slot = key.index;
         self.take(slot);
         self.messages.remove(&slot);
         self.publishes.remove(&slot);
@@ -61,7 +68,9 @@ impl WebSockets {
         self.silent.remove(&slot);
         self.identities.remove(&slot);
     }
+}
 
+impl WebSockets {
     /// Returns whether nothing is kept for any session.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn is_empty(&self) -> bool {
@@ -205,13 +214,6 @@ impl WebSockets {
         connection.extras.insert(Extras::PINGED);
         self.silent.remove(&key.index);
         true
-    }
-
-    /// Returns the time until a message may have taken too long.
-    pub(crate) fn next_in(&self, now: Tick) -> Option<Duration> {
-        let first = [self.begun.front(), self.awaiting_cursor.front()];
-        let (begun, _) = first.into_iter().flatten().min()?;
-        Some(begun.after(UNFINISHED_TIMEOUT).since(now))
     }
 
     /// Closes sessions whose messages have taken too long.
