@@ -50,7 +50,7 @@ use crate::heartbeat::Heartbeats;
 use crate::ingress::Ingress;
 use crate::latency::DeliveryLatencies;
 use crate::limits::ACCEPTS_PER_TURN;
-use crate::listener::ListenerContext;
+use crate::listener::ListenerKind;
 use crate::mail::Mail;
 use crate::parcel::{ParcelInFlight, parcel_weight};
 use crate::presence::PresenceStage;
@@ -60,7 +60,7 @@ use crate::session::{Leaving, Requests, Sessions};
 use crate::shared::Shared;
 use crate::slowest::SlowestSearch;
 use crate::stage::Stage;
-use crate::stats::{Metric, WorkerCounters, WorkerStats};
+use crate::stats::{Metric, WorkerCounters};
 use crate::table::{ConnectionTable, Expired, Phase};
 
 /// Remedy for operators when descriptors run out.
@@ -105,7 +105,7 @@ pub(crate) struct Worker<D: Driver> {
     shared: Arc<Shared>,
     mailbox: Arc<Mailbox<Mail>>,
     pub(crate) table: ConnectionTable<D>,
-    pub(crate) acceptor: Acceptor<D::Listener, ListenerContext>,
+    pub(crate) acceptor: Acceptor<D::Listener, ListenerKind>,
     admission: Admission,
     ingress: Ingress,
     pub(crate) sessions: Sessions,
@@ -135,11 +135,10 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn new(
         id: WorkerId,
         shared: Arc<Shared>,
-        mailbox: Arc<Mailbox<Mail>>,
-        stats: Arc<WorkerStats>,
         warnings: RateLimitedWarnings,
         driver: D,
     ) -> Self {
+        let (mailbox, stats) = (Arc::clone(shared.mailbox(id)), Arc::clone(shared.stats(id)));
         let live = &shared.settings.live;
         let has_history = shared.router.recorder().is_some();
         let clock = driver.elapsed();
@@ -149,7 +148,7 @@ impl<D: Driver> Worker<D> {
             acceptor: Acceptor::new(warnings, MORE_DESCRIPTORS),
             admission: Admission::new(Arc::clone(&shared)),
             ingress: Ingress::new(live.tls.clone(), shared.connection_warnings.clone()),
-            sessions: Sessions::new(id, Arc::clone(&shared), Arc::clone(&mailbox)),
+            sessions: Sessions::new(id, Arc::clone(&shared)),
             awaited_requests: AwaitedRequests::default(),
             responder: Responder::new(id, Arc::clone(&shared)),
             fanout: Fanout::default(),
@@ -320,7 +319,9 @@ impl<D: Driver> Handler for Worker<D> {
 
     fn may_sleep(&self) -> bool {
         // In this order: what another worker reports after the announcement wakes this one.
-        self.mailbox.may_sleep() && self.losses().is_empty() && !self.must_free_buffers()
+        self.mailbox.may_sleep()
+            && self.shared.losses(self.id).is_empty()
+            && !self.must_free_buffers()
     }
 
     fn wake_up(&self) {

@@ -123,7 +123,7 @@ impl Sessions {
         let Some(checker) = self.shared.identity.login_checker.get() else {
             return false;
         };
-        let mailbox = Arc::clone(&self.mailbox);
+        let mailbox = Arc::clone(self.shared.mailbox(self.worker));
         let answer = move |verdict| {
             mailbox.insert(Mail::LoginChecked {
                 key,

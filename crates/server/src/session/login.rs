@@ -120,7 +120,7 @@ impl Sessions {
             .lock()
             .redeem(text, name, now)?;
         if let Some(before) = redeemed.superseded.map(SessionRef::from_bits) {
-            let mailbox = self.shared.router.mailboxes().mailbox(before.worker());
+            let mailbox = self.shared.mailbox(before.worker());
             mailbox.insert(Mail::Close(vec![before.key()]));
         }
         let ticket = redeemed.ticket;

@@ -1,5 +1,7 @@
 //! Events that the client of a session publishes: whether it may, and how many.
 
+use std::sync::Arc;
+
 use auth::UnixSeconds;
 use reactor::{Driver, SlotKey, Source};
 use router::Event;
@@ -86,7 +88,7 @@ impl Sessions {
                  {seconds} s; try again later"
             )));
         }
-        let answer = Answer::new(self.mailbox.clone(), key, reference);
+        let answer = Answer::new(Arc::clone(self.shared.mailbox(self.worker)), key, reference);
         match publishing.queue.push(event, answer) {
             true => Ok(()),
             false => Err(limited(

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use graph::{Graph, Key};
-use reactor::{Mailbox, SlotKey, Tick};
+use reactor::{SlotKey, Tick};
 use router::{SessionRef, WorkerId};
 
 use super::poll::Polls;
@@ -14,7 +14,6 @@ use super::websocket::WebSockets;
 use crate::identity::AwaitingKeys;
 use crate::lease::Leases;
 use crate::login_check::LoginChecks;
-use crate::mail::Mail;
 use crate::presence::Presence;
 use crate::replay::Replays;
 use crate::shared::Shared;
@@ -24,7 +23,6 @@ use crate::table::{Session, SparseSlots};
 pub(crate) struct Sessions {
     pub(super) worker: WorkerId,
     pub(super) shared: Arc<Shared>,
-    pub(super) mailbox: Arc<Mailbox<Mail>>,
     /// All ids of a session that has several, by slot.
     pub(super) several: Several,
     /// Sessions that need a snapshot of who is online, since the last turn.
@@ -48,11 +46,10 @@ pub(super) struct Accessed {
 }
 
 impl Sessions {
-    pub(crate) fn new(worker: WorkerId, shared: Arc<Shared>, mailbox: Arc<Mailbox<Mail>>) -> Self {
+    pub(crate) fn new(worker: WorkerId, shared: Arc<Shared>) -> Self {
         Self {
             worker,
             shared,
-            mailbox,
             several: Several::default(),
             to_snapshot: Vec::new(),
             awaiting_keys: AwaitingKeys::default(),

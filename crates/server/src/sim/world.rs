@@ -119,7 +119,7 @@ impl World {
         let (mailbox, beside) = (Arc::clone(&mailboxes[0]), Arc::clone(&mailboxes[1]));
         drop(beside.close());
         let kinds = [ListenerKind::Plain, ListenerKind::Tls, ListenerKind::Plain];
-        let mut worker = worker(0, &shared, &handle, &mailbox, &kinds);
+        let mut worker = worker(0, &shared, &kinds);
         let net = Net::clone(&worker.table.driver.0);
         clock.store(
             worker.table.driver.elapsed().as_nanos() as u64,

@@ -5,15 +5,15 @@ use std::net::IpAddr;
 use reactor::Driver;
 
 use super::Worker;
-use crate::listener::{ListenerContext, ListenerKind};
+use crate::listener::ListenerKind;
 use crate::table::{CloseReason, ConnectionTable, Extras};
 
 impl<D: Driver> Worker<D> {
     /// Admits a new connection. It is read before it is watched: its request has usually arrived
     /// with it, which saves a poll.
-    pub(super) fn admit(&mut self, socket: D::Socket, peer: IpAddr, listener: ListenerContext) {
+    pub(super) fn admit(&mut self, socket: D::Socket, peer: IpAddr, listener: ListenerKind) {
         let key = self.table.open(socket);
-        let is_tls = listener.kind == ListenerKind::Tls;
+        let is_tls = listener == ListenerKind::Tls;
         let live = &self.table.live;
         let has_header = live.proxy_protocol && live.policy.trusts(peer);
         let admitted = self.admission.admit(live, key.index, peer);

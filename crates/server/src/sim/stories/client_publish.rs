@@ -25,7 +25,14 @@ fn publishing_world() -> (World, Arc<Queue>) {
     let world = world_with(settings(policy()));
     let publishing = ClientPublishing::new(BYTES_MAX);
     let queue = Arc::clone(&publishing.queue);
-    assert!(world.handle.client_publishing.set(publishing).is_ok());
+    assert!(
+        world
+            .handle
+            .shared
+            .client_publishing
+            .set(publishing)
+            .is_ok()
+    );
     (world, queue)
 }
 
@@ -128,7 +135,14 @@ fn a_server_that_does_not_allow_it_takes_no_events_and_an_open_one_neither() {
     let mut open_to_all = world_with(super::quiet());
     let publishing = ClientPublishing::new(BYTES_MAX);
     let queue = Arc::clone(&publishing.queue);
-    assert!(open_to_all.handle.client_publishing.set(publishing).is_ok());
+    assert!(
+        open_to_all
+            .handle
+            .shared
+            .client_publishing
+            .set(publishing)
+            .is_ok()
+    );
     let client = open(&mut open_to_all, "/ws/alice");
     say(&mut open_to_all, client, &publish("alice", "r"));
     assert!(is_error(
@@ -271,6 +285,7 @@ fn a_server_that_drains_publishes_nothing_more_for_clients() {
     let client = log_in(&mut world, ALICE);
     world
         .handle
+        .shared
         .draining
         .store(true, std::sync::atomic::Ordering::Relaxed);
     say(&mut world, client, &publish("chat/1", "r"));
