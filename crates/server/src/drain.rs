@@ -6,7 +6,7 @@ use std::time::Duration;
 use reactor::{Driver, Tick};
 use router::WorkerId;
 
-use crate::limits::{DRAIN_SLOTS_PER_TURN, FAREWELL_INTERVAL, FAREWELLS_PER_SECOND};
+use crate::limits::{DRAIN_SLOTS_PER_TURN, FAREWELL_INTERVAL};
 use crate::refusal::share;
 use crate::session::{LastWord, Polls, end_stream};
 use crate::settings::LiveSettings;
@@ -24,8 +24,8 @@ struct Pace {
 impl Pace {
     /// Begins the farewells of one of so many workers to its connections, of which the last is due
     /// well before the time that is `left` is over.
-    fn new(now: Tick, connections: u64, workers: u16, left: Duration) -> Self {
-        let share = FAREWELLS_PER_SECOND / u64::from(workers.max(1));
+    fn new(per_second: u64, now: Tick, connections: u64, workers: u16, left: Duration) -> Self {
+        let share = per_second / u64::from(workers.max(1));
         let within_limit = connections * 1250 / (left.as_millis() as u64).max(1);
         Self {
             began: now,
@@ -121,9 +121,10 @@ impl Drain {
         let (slots, now) = (table.slots(), table.clock.now);
         let connections = table.len() as u64;
         let left = self.deadline.since(now);
+        let per_second = table.limits.farewells_per_second;
         let pace = self
             .pace
-            .get_or_insert_with(|| Pace::new(now, connections, self.workers, left));
+            .get_or_insert_with(|| Pace::new(per_second, now, connections, self.workers, left));
         let mut due = pace.due(now);
         let last = slots.min(self.slot.saturating_add(DRAIN_SLOTS_PER_TURN));
         while due > 0 && self.slot < last {

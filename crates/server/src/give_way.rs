@@ -10,9 +10,7 @@ use std::time::Duration;
 
 use reactor::{Driver, Tenths, Tick};
 
-use crate::limits::{
-    BUFFER_SLOTS_PER_TURN, FULL_SOCKET_PATIENCE, GIVE_WAY_RETRY_INTERVAL, LARGEST_BUFFERS_MAX,
-};
+use crate::limits::{FULL_SOCKET_PATIENCE, GIVE_WAY_RETRY_INTERVAL, Limits};
 use crate::stage::Stage;
 use crate::table::{ConnectionTable, Phase};
 
@@ -70,9 +68,9 @@ struct Walk {
 struct Largest(BinaryHeap<Reverse<(usize, Reverse<u64>, u32)>>);
 
 impl Largest {
-    fn push(&mut self, bytes: usize, since: Tenths, slot: u32) {
+    fn push(&mut self, bytes: usize, since: Tenths, slot: u32, limits: &Limits) {
         self.0.push(Reverse((bytes, Reverse(since.tick().0), slot)));
-        if self.0.len() > LARGEST_BUFFERS_MAX {
+        if self.0.len() > limits.largest_buffers_max {
             self.0.pop();
         }
     }
@@ -152,7 +150,7 @@ impl Walk {
         scope: Scope,
         input_bytes: impl Fn(u32) -> usize,
     ) -> bool {
-        let end = (self.next + BUFFER_SLOTS_PER_TURN).min(table.slots());
+        let end = (self.next + table.limits.buffer_slots_per_turn).min(table.slots());
         for slot in self.next..end {
             let Some((key, connection)) = table.at(slot) else {
                 continue;
@@ -163,17 +161,19 @@ impl Walk {
             {
                 let stalled_for = backlog.stalled_for(table.clock.now);
                 if table.policy_that_frees(key).is_some() {
-                    self.backlogs.push(backlog.cost(), connection.since, slot);
+                    self.backlogs
+                        .push(backlog.cost(), connection.since, slot, table.limits);
                 } else if stalled_for >= FULL_SOCKET_PATIENCE {
                     self.full_sockets
-                        .push(backlog.cost(), connection.since, slot);
+                        .push(backlog.cost(), connection.since, slot, table.limits);
                 }
             }
             // The input of a connection that ends goes with it, and not earlier.
             let is_ending = matches!(connection.phase, Phase::Ending { .. } | Phase::Closed);
             let input = if is_ending { 0 } else { input_bytes(slot) };
             if input > 0 {
-                self.inputs.push(input, connection.since, slot);
+                self.inputs
+                    .push(input, connection.since, slot, table.limits);
             }
         }
         self.next = end;

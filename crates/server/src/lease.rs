@@ -15,6 +15,7 @@ use auth::UnixSeconds;
 use auth::tickets::TicketKey;
 use reactor::Tick;
 
+use crate::limits::Limits;
 use crate::stage::Stage;
 use crate::table::SparseSlots;
 
@@ -113,8 +114,9 @@ impl Revoked {
 }
 
 /// Leases of a worker's sessions, by slot, and the search among them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Leases {
+    limits: &'static Limits,
     slots: SparseSlots<Lease>,
     /// Tickets of the sessions that logged in by one.
     tickets: HashMap<u32, TicketKey>,
@@ -122,6 +124,15 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
+    pub(crate) fn new(limits: &'static Limits) -> Self {
+        Self {
+            limits,
+            slots: SparseSlots::new(limits),
+            tickets: HashMap::new(),
+            scan: LeaseScan::default(),
+        }
+    }
+
     /// Adds the lease of the session in a slot, and the ticket that it logged in by.
     pub(crate) fn insert(&mut self, slot: u32, lease: Lease, ticket: Option<TicketKey>) {
         if let Some(ticket) = ticket {
@@ -159,7 +170,7 @@ impl Leases {
 
     /// Goes on with the search, and returns the slots that it finds in this turn.
     pub(crate) fn revoked(&mut self) -> Vec<u32> {
-        self.scan.revoked(&self.slots)
+        self.scan.revoked(&self.slots, self.limits.leases_per_turn)
     }
 }
 

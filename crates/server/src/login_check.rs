@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use graph::Id;
 use reactor::SlotKey;
 
-use crate::limits::{CHECKED_LOGINS_PER_TURN, LOGIN_CHECKS_MAX, SUBSCRIBE_CHECKS_MAX};
+use crate::limits::Limits;
 use crate::stage::Stage;
 
 /// A login to decide on.
@@ -46,8 +46,9 @@ pub trait LoginChecker: Send + Sync {
 }
 
 /// The logins of a worker that wait for a decision.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct LoginChecks {
+    limits: &'static Limits,
     last: u64,
     /// Requests that wait, and their questions.
     requests: HashMap<SlotKey, (u64, LoginQuestion)>,
@@ -75,10 +76,22 @@ impl Stage for LoginChecks {
 }
 
 impl LoginChecks {
+    pub(crate) fn new(limits: &'static Limits) -> Self {
+        Self {
+            limits,
+            last: 0,
+            requests: HashMap::new(),
+            answered: HashMap::new(),
+            released: VecDeque::new(),
+            subscribes: HashMap::new(),
+            subscribing: 0,
+        }
+    }
+
     /// Returns whether another question may be asked.
     fn has_room(&self) -> bool {
         let requests = self.requests.len() + self.answered.len() + self.released.len();
-        requests + self.subscribing < LOGIN_CHECKS_MAX
+        requests + self.subscribing < self.limits.login_checks_max
     }
 
     const fn next(&mut self) -> u64 {
@@ -106,7 +119,7 @@ impl LoginChecks {
     /// too many wait.
     pub(crate) fn add_subscribe(&mut self, key: SlotKey, ids: &[Id]) -> Option<u64> {
         let own = self.subscribes.get(&key).map_or(0, Vec::len);
-        if !self.has_room() || own >= SUBSCRIBE_CHECKS_MAX {
+        if !self.has_room() || own >= self.limits.subscribe_checks_max {
             return None;
         }
         let number = self.next();
@@ -149,7 +162,7 @@ impl LoginChecks {
 
     /// Takes the requests that go on in this turn.
     pub(crate) fn take_released(&mut self) -> Vec<SlotKey> {
-        let count = self.released.len().min(CHECKED_LOGINS_PER_TURN);
+        let count = self.released.len().min(self.limits.checked_logins_per_turn);
         self.released.drain(..count).collect()
     }
 

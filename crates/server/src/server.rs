@@ -14,7 +14,7 @@ use router::{Recorder, Router, WORKERS_MAX, WorkerId};
 
 use crate::external::ExternalWorker;
 use crate::handle::Handle;
-use crate::limits::{ACCEPT_WARNING_INTERVAL, SEND_BUFFER_BYTES_MIN, UNSENT_BYTES_MAX};
+use crate::limits::{ACCEPT_WARNING_INTERVAL, Limits, SEND_BUFFER_BYTES_MIN, UNSENT_BYTES_MAX};
 use crate::listener::{ClaimedListener, Listener};
 use crate::post::{MAILBOX_WEIGHT_MAX, Post};
 use crate::settings::Settings;
@@ -116,14 +116,16 @@ impl Server {
                     .map_err(|error| StartError::Worker(number, error))
             })
             .collect::<Result<Box<[_]>, _>>()?;
-        let mut router = Router::new(epoch, graph, Post::new(mailboxes, SharedClock::system()));
+        let limits = &Limits::PRODUCTION;
+        let post = Post::new(mailboxes, SharedClock::system(), limits);
+        let mut router = Router::new(epoch, graph, post);
         if let Some(recorder) = recorder {
             router = router.with_recorder(recorder);
         }
         if settings.presence.is_some() {
             router = router.with_moves();
         }
-        let shared = Shared::new(settings, router);
+        let shared = Shared::new(settings, limits, router);
         let mut server = Self {
             addresses: listeners.iter().map(ClaimedListener::address).collect(),
             handle: Handle {

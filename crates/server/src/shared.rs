@@ -11,7 +11,7 @@ use crate::budget::Budget;
 use crate::client_publish::ClientPublishing;
 use crate::demo::DemoPage;
 use crate::identity::IdentityStore;
-use crate::limits::CONNECTION_WARNING_INTERVAL;
+use crate::limits::{CONNECTION_WARNING_INTERVAL, Limits};
 use crate::losses::Losses;
 use crate::mail::Mail;
 use crate::post::Post;
@@ -25,6 +25,7 @@ pub(crate) type AddMetrics = dyn Fn(&mut Snapshot) + Send + Sync;
 /// Shared state of a server. Lives as long as its workers and its handles.
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
+    pub(crate) limits: &'static Limits,
     /// The settings that a reload has set last.
     pub(crate) live: Mutex<Arc<LiveSettings>>,
     pub(crate) router: Arc<Router<Post>>,
@@ -56,7 +57,11 @@ pub(crate) struct Shared {
 impl Shared {
     /// Makes the state of a server that has not started, with a place for each mailbox of the
     /// router.
-    pub(crate) fn new(settings: Settings, router: Router<Post>) -> Arc<Self> {
+    pub(crate) fn new(
+        settings: Settings,
+        limits: &'static Limits,
+        router: Router<Post>,
+    ) -> Arc<Self> {
         let presence = settings.presence;
         let places = router.mailboxes().mailboxes.len();
         Arc::new(Self {
@@ -65,7 +70,8 @@ impl Shared {
             external_metrics: RwLock::default(),
             demo: OnceLock::new(),
             client_publishing: OnceLock::new(),
-            presence: presence.map(|it| Arc::new(Presence::new(it, router.epoch()))),
+            presence: presence
+                .map(|it| Arc::new(Presence::with_limits(it, router.epoch(), limits))),
             connections: AtomicUsize::new(0),
             sources: SourceCounts::default(),
             draining: AtomicBool::new(false),
@@ -76,6 +82,7 @@ impl Shared {
             budget: Budget::new(places as u16 - settings.external_workers),
             router: Arc::new(router),
             settings,
+            limits,
         })
     }
 

@@ -139,12 +139,12 @@ impl<D: Driver> Worker<D> {
         driver: D,
     ) -> Self {
         let (mailbox, stats) = (Arc::clone(shared.mailbox(id)), Arc::clone(shared.stats(id)));
-        let live = &shared.settings.live;
+        let (live, limits) = (&shared.settings.live, shared.limits);
         let has_history = shared.router.recorder().is_some();
         let clock = driver.elapsed();
         Self {
             id,
-            table: ConnectionTable::new(driver, stats, Arc::clone(live), has_history),
+            table: ConnectionTable::new(driver, stats, Arc::clone(live), limits, has_history),
             acceptor: Acceptor::new(warnings, MORE_DESCRIPTORS),
             admission: Admission::new(Arc::clone(&shared)),
             ingress: Ingress::new(live.tls.clone(), shared.connection_warnings.clone()),
@@ -153,7 +153,7 @@ impl<D: Driver> Worker<D> {
             responder: Responder::new(id, Arc::clone(&shared)),
             fanout: Fanout::default(),
             frames: TurnFrames::new(shared.router.epoch(), shared.router.recorder().is_some()),
-            feeder: Feeder::default(),
+            feeder: Feeder::new(limits),
             head: None,
             heartbeats: Heartbeats::new(live.heartbeat),
             slowest: SlowestSearch::default(),

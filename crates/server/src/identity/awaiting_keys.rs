@@ -8,12 +8,13 @@ use std::mem;
 
 use reactor::SlotKey;
 
-use crate::limits::{AWAITED_KEYS_PER_TURN, AWAITING_KEYS_MAX};
+use crate::limits::Limits;
 use crate::stage::Stage;
 
 /// Connections of a worker that wait for key sets, and those that go on.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct AwaitingKeys {
+    limits: &'static Limits,
     waiting: BTreeSet<SlotKey>,
     /// Those whose wait is over. Some may be closed by now.
     released: VecDeque<SlotKey>,
@@ -30,9 +31,17 @@ impl Stage for AwaitingKeys {
 }
 
 impl AwaitingKeys {
+    pub(crate) const fn new(limits: &'static Limits) -> Self {
+        Self {
+            limits,
+            waiting: BTreeSet::new(),
+            released: VecDeque::new(),
+        }
+    }
+
     /// Returns whether another request may wait.
     pub(crate) fn has_room(&self) -> bool {
-        self.waiting.len() + self.released.len() < AWAITING_KEYS_MAX
+        self.waiting.len() + self.released.len() < self.limits.awaiting_keys_max
     }
 
     /// Adds a request.
@@ -47,7 +56,7 @@ impl AwaitingKeys {
 
     /// Takes the requests that go on in this turn.
     pub(crate) fn take(&mut self) -> Vec<SlotKey> {
-        let count = self.released.len().min(AWAITED_KEYS_PER_TURN);
+        let count = self.released.len().min(self.limits.awaited_keys_per_turn);
         self.released.drain(..count).collect()
     }
 }

@@ -12,7 +12,7 @@ use tls::hello::{self, Hello, HelloError};
 use tls::{Received, ServerConfig, TlsError};
 
 use super::{Ingress, RequestHandler};
-use crate::limits::{HANDSHAKES_PER_TURN, SCRATCH_KEPT_BYTES, SESSION_RECORD_BYTES_MAX};
+use crate::limits::{SCRATCH_KEPT_BYTES, SESSION_RECORD_BYTES_MAX};
 use crate::stats::Metric;
 use crate::table::{CloseReason, ConnectionTable, Extras, Phase};
 
@@ -34,7 +34,7 @@ impl TlsInput {
             config,
             plaintext: Vec::new(),
             waiting: VecDeque::new(),
-            budget: HANDSHAKES_PER_TURN,
+            budget: 0,
         }
     }
 
@@ -61,7 +61,7 @@ impl Ingress {
         table: &mut ConnectionTable<D>,
         handler: &mut impl RequestHandler<D>,
     ) {
-        self.tls.budget = HANDSHAKES_PER_TURN;
+        self.tls.budget = table.limits.handshakes_per_turn;
         while self.tls.budget > 0
             && let Some(key) = self.tls.waiting.pop_front()
         {

@@ -7,7 +7,7 @@ use auth::UnixSeconds;
 use reactor::Tick;
 
 use super::{Lease, Revoked};
-use crate::limits::{LEASE_SCAN_INTERVAL, LEASE_SCAN_PERIOD, LEASES_PER_TURN};
+use crate::limits::{LEASE_SCAN_INTERVAL, LEASE_SCAN_PERIOD};
 use crate::table::SparseSlots;
 
 /// Seconds before its end at which a session may be ended, so that it never ends late: two visits
@@ -84,12 +84,12 @@ impl LeaseScan {
     }
 
     /// Goes on with the search, and returns the slots that it finds in this turn.
-    pub(super) fn revoked(&mut self, leases: &SparseSlots<Lease>) -> Vec<u32> {
+    pub(super) fn revoked(&mut self, leases: &SparseSlots<Lease>, slots_max: u32) -> Vec<u32> {
         if self.revoked.is_empty() {
             return Vec::new();
         }
         let slots = leases.slots();
-        let last = slots.min(self.searched.saturating_add(LEASES_PER_TURN));
+        let last = slots.min(self.searched.saturating_add(slots_max));
         let ends = |lease: &Lease| self.revoked.iter().any(|it| it.covers(lease));
         let visited = self.searched..last;
         let found = visited

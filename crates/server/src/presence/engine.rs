@@ -11,9 +11,7 @@ use router::{Move, Router, SessionRef};
 use super::counts::Fate;
 use super::edges::{ChangedSessions, EdgeParcel, NamedEdge};
 use super::keeper::{OfBackend, Presence};
-use crate::limits::{
-    PRESENCE_NODE_EDGES_MAX, PRESENCE_RECIPIENTS_MAX, PRESENCE_RETRY, PRESENCE_ROUND_INTERVAL,
-};
+use crate::limits::{PRESENCE_RETRY, PRESENCE_ROUND_INTERVAL};
 use crate::mail::Mail;
 use crate::post::Post;
 use crate::settings::PresenceSettings;
@@ -101,7 +99,8 @@ impl Engine {
                 self.tracker.moved(moved.key, true, way);
             }
         }
-        self.moves.shrink_to(PRESENCE_RECIPIENTS_MAX);
+        self.moves
+            .shrink_to(presence.limits.presence_recipients_max);
         let (of_nodes, hidden, of_backend) = {
             let mut news = presence.news.lock();
             let of_nodes = std::mem::take(&mut news.of_nodes);
@@ -182,7 +181,8 @@ impl Engine {
                 Err(_) => self.must_go_round = true,
             }
         }
-        self.changed.shrink_to(PRESENCE_RECIPIENTS_MAX);
+        self.changed
+            .shrink_to(presence.limits.presence_recipients_max);
     }
 
     /// Tells the nodes of a cluster what has changed here, and in slices what they do not know.
@@ -218,7 +218,7 @@ impl Engine {
         if !told.is_empty() {
             log.told_backend(told);
         }
-        while edges.len() < PRESENCE_NODE_EDGES_MAX
+        while edges.len() < presence.limits.presence_node_edges_max
             && let Some(id) = self.untold.pop_front()
         {
             let key = router.graph().find(&id);
@@ -315,7 +315,9 @@ impl Way<'_> {
             }
         }
         batch.recipients.clear();
-        batch.recipients.shrink_to(PRESENCE_RECIPIENTS_MAX);
+        batch
+            .recipients
+            .shrink_to(self.presence.limits.presence_recipients_max);
     }
 }
 
@@ -358,7 +360,7 @@ impl Outlet for Way<'_> {
             batch.sessions.clear();
         }
         let messages = batch.sessions.len() as u64;
-        let most = PRESENCE_RECIPIENTS_MAX;
+        let most = self.presence.limits.presence_recipients_max;
         if batch.recipients.len() > most || batch.for_feed.len() > most {
             self.flush();
         }

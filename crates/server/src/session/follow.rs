@@ -205,7 +205,7 @@ impl Sessions {
         };
         let start = Start::at(cursor);
         let keys = self.keys(key.index, &session);
-        let resume = StartAt { start, head }.resume(router, keys);
+        let resume = StartAt { start, head }.resume(router, keys, table.limits);
         let mut out = table.scratch();
         resume.push_reset(session, router.epoch(), &mut out);
         table.send(key, &out);

@@ -45,7 +45,9 @@ impl Requests<'_> {
         key: SlotKey,
     ) {
         if awaits_refusal(table, key)
-            && let Some(oldest) = self.awaited_requests.push(key)
+            && let Some(oldest) = self
+                .awaited_requests
+                .push(key, table.limits.refused_awaited_max)
             && awaits_refusal(table, oldest)
         {
             self.responder.refuse(table, oldest);

@@ -279,7 +279,7 @@ impl Sessions {
             self.websockets.identify(key.index, identity.clone());
             self.note_source(table, key, request);
         }
-        let resume = start.map(|start| start.resume(&self.shared.router, &keys));
+        let resume = start.map(|start| start.resume(&self.shared.router, &keys, table.limits));
         let framing = form.framing;
         let session = Session {
             key: keys[0],

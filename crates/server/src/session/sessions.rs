@@ -47,18 +47,19 @@ pub(super) struct Accessed {
 
 impl Sessions {
     pub(crate) fn new(worker: WorkerId, shared: Arc<Shared>) -> Self {
+        let limits = shared.limits;
         Self {
             worker,
             shared,
-            several: Several::default(),
+            several: Several::new(limits),
             to_snapshot: Vec::new(),
-            awaiting_keys: AwaitingKeys::default(),
-            login_checks: LoginChecks::default(),
-            leases: Leases::default(),
-            websockets: WebSockets::default(),
+            awaiting_keys: AwaitingKeys::new(limits),
+            login_checks: LoginChecks::new(limits),
+            leases: Leases::new(limits),
+            websockets: WebSockets::new(limits),
             polls: Polls::default(),
-            replays: Replays::default(),
-            accessed: SparseSlots::default(),
+            replays: Replays::new(limits),
+            accessed: SparseSlots::new(limits),
         }
     }
 

@@ -13,6 +13,7 @@ use simulated::network::{LISTENER, SharedNetwork as Net, network};
 
 use crate::budget::Budget;
 use crate::handle::Handle;
+use crate::limits::Limits;
 use crate::listener::ListenerKind;
 use crate::mail::Mail;
 use crate::post::{MAILBOX_WEIGHT_MAX, Post};
@@ -23,6 +24,12 @@ use crate::worker::Worker;
 
 /// Descriptors that each worker may have.
 pub(super) const DESCRIPTORS: usize = 1_000;
+
+/// Bounds of simulated servers: small ones here, and those of production in other crates.
+#[cfg(test)]
+const LIMITS: &Limits = &Limits::SMALL;
+#[cfg(not(test))]
+const LIMITS: &Limits = &Limits::PRODUCTION;
 
 /// What the workers of a server share, and what others have of it.
 pub(super) struct Parts {
@@ -65,9 +72,10 @@ impl Parts {
         let post = Post::new(
             mailboxes.clone().into(),
             SharedClock::manual(Arc::clone(&clock)),
+            LIMITS,
         );
         let router = prepare(Router::new(epoch, graph, post));
-        let shared = Shared::new(settings, router);
+        let shared = Shared::new(settings, LIMITS, router);
         Self {
             handle: Handle {
                 shared: Arc::clone(&shared),

@@ -13,7 +13,7 @@ use wire::transport::Framing;
 
 use crate::heartbeat::Heartbeats;
 use crate::ingress::{Ingress, RequestHandler};
-use crate::limits::REQUESTS_PER_TURN;
+use crate::limits::{Limits, REQUESTS_PER_TURN};
 use crate::session::WebSockets;
 use crate::slow_policy::SlowPolicy;
 use crate::stage::Stage as _;
@@ -30,7 +30,7 @@ fn table() -> (Table, Shared) {
     driver.listen(address, &LISTENER, token).expect("it opens");
     let stats = Arc::new(WorkerStats::default());
     (
-        ConnectionTable::new(driver, stats, Arc::default(), false),
+        ConnectionTable::new(driver, stats, Arc::default(), &Limits::SMALL, false),
         net,
     )
 }
@@ -189,7 +189,7 @@ fn heartbeats_go_to_sessions_only() {
     assert_eq!(heartbeats.next_in(table.clock.now, table.len()), None);
     let (_, client) = connect(&mut table, &net, b"", 100);
     table.clock.now = reactor::Tick(2_000);
-    heartbeats.send(&mut table, &mut WebSockets::default(), None);
+    heartbeats.send(&mut table, &mut WebSockets::new(&Limits::SMALL), None);
     assert_eq!(net.borrow().peers[client].outbound, b"", "it is no session");
     assert!(heartbeats.next_in(table.clock.now, table.len()).is_some());
 }

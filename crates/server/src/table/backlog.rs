@@ -12,7 +12,7 @@ use std::time::Duration;
 use reactor::Tick;
 
 use super::seal::{RecordGroup, SealedBatch};
-use crate::limits::SLOTS_PER_SHELF;
+use crate::limits::Limits;
 use crate::slow_policy::SlowPolicy;
 use overflow::TopicIndex;
 use shared_frame::PIECE_BYTES;
@@ -23,8 +23,9 @@ pub(crate) use shared_frame::{FrameMemory, Piece, PieceKind, SharedFrame};
 
 /// Backlogs of a worker, by slot. Neighbouring slots share a shelf, so that no turn takes time in
 /// proportion to all backlogs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Backlogs {
+    limits: &'static Limits,
     shelves: Vec<Shelf>,
     memory: FrameMemory,
     count: usize,
@@ -53,12 +54,26 @@ pub(crate) struct Backlog {
 }
 
 impl Backlogs {
+    pub(crate) fn new(limits: &'static Limits) -> Self {
+        Self {
+            limits,
+            shelves: Vec::new(),
+            memory: FrameMemory::default(),
+            count: 0,
+        }
+    }
+
+    const fn shelf_of(&self, slot: u32) -> usize {
+        (slot >> self.limits.shelf_bits) as usize
+    }
+
     pub(crate) fn get(&self, slot: u32) -> Option<&Backlog> {
-        self.shelves.get(shelf_of(slot))?.get(&slot)
+        self.shelves.get(self.shelf_of(slot))?.get(&slot)
     }
 
     pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Backlog> {
-        self.shelves.get_mut(shelf_of(slot))?.get_mut(&slot)
+        let shelf = self.shelf_of(slot);
+        self.shelves.get_mut(shelf)?.get_mut(&slot)
     }
 
     /// Returns the memory of frames that wait.
@@ -105,7 +120,9 @@ impl Backlogs {
         policy: SlowPolicy,
         bytes_max: usize,
     ) -> Pushed {
-        self.entry(slot, now).push(piece, policy, bytes_max)
+        let scanned_max = self.limits.scanned_pieces_max;
+        self.entry(slot, now)
+            .push(piece, policy, bytes_max, scanned_max)
     }
 
     /// Drops the oldest events of a backlog until so many bytes have room, if `policy` allows it.
@@ -172,7 +189,7 @@ impl Backlogs {
 
     /// Returns a connection's backlog, which begins now if there is none.
     fn entry(&mut self, slot: u32, now: Tick) -> &mut Backlog {
-        let shelf = shelf_of(slot);
+        let shelf = self.shelf_of(slot);
         if self.shelves.len() <= shelf {
             self.shelves.resize_with(shelf + 1, Shelf::new);
         }
@@ -198,7 +215,8 @@ impl Backlogs {
 
     /// Removes a connection's backlog.
     pub(crate) fn remove(&mut self, slot: u32) -> Option<Backlog> {
-        let shelf = self.shelves.get_mut(shelf_of(slot))?;
+        let number = self.shelf_of(slot);
+        let shelf = self.shelves.get_mut(number)?;
         let removed = shelf.remove(&slot);
         self.count -= usize::from(removed.is_some());
         if shelf.is_empty() && shelf.capacity() > 64 {
@@ -206,10 +224,6 @@ impl Backlogs {
         }
         removed
     }
-}
-
-const fn shelf_of(slot: u32) -> usize {
-    (slot / SLOTS_PER_SHELF) as usize
 }
 
 impl Backlog {

@@ -12,6 +12,7 @@ use super::packed_address::PackedAddress;
 use super::recent_gaps::RecentGaps;
 use super::seal::SealedBatch;
 use super::sparse_slots::SparseSlots;
+use crate::limits::Limits;
 use crate::settings::LiveSettings;
 use crate::stats::{Metric, WorkerStats};
 
@@ -20,6 +21,7 @@ pub(crate) struct ConnectionTable<D: Driver> {
     pub(crate) driver: D,
     pub(crate) stats: Arc<WorkerStats>,
     pub(crate) clock: Clock,
+    pub(crate) limits: &'static Limits,
     pub(super) slots: Slab<Connection<D::Socket>>,
     pub(super) backlogs: Backlogs,
     /// Each from its ClientHello on.
@@ -78,6 +80,7 @@ impl<D: Driver> ConnectionTable<D> {
         driver: D,
         stats: Arc<WorkerStats>,
         live: Arc<LiveSettings>,
+        limits: &'static Limits,
         has_history: bool,
     ) -> Self {
         Self {
@@ -85,10 +88,11 @@ impl<D: Driver> ConnectionTable<D> {
             driver,
             stats,
             slots: Slab::default(),
-            backlogs: Backlogs::default(),
-            tls: SparseSlots::default(),
+            limits,
+            backlogs: Backlogs::new(limits),
+            tls: SparseSlots::new(limits),
             tls_input_bytes: 0,
-            clients: SparseSlots::default(),
+            clients: SparseSlots::new(limits),
             deadlines: Wheel::default(),
             live,
             scratch: Vec::new(),

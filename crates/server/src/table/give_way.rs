@@ -3,7 +3,6 @@
 use reactor::{Driver, SlotKey};
 
 use super::{CloseReason, ConnectionTable, Phase};
-use crate::limits::FULL_SOCKET_BYTES;
 use crate::slow_policy::SlowPolicy;
 
 impl<D: Driver> ConnectionTable<D> {
@@ -11,7 +10,7 @@ impl<D: Driver> ConnectionTable<D> {
     /// unfinished handshakes and records of TLS.
     pub(crate) fn buffer_bytes(&self) -> usize {
         self.backlogs.memory_bytes()
-            + self.backlogs.count() * FULL_SOCKET_BYTES
+            + self.backlogs.count() * self.limits.full_socket_bytes
             + self.tls_input_bytes
     }
 
@@ -29,7 +28,7 @@ impl<D: Driver> ConnectionTable<D> {
             full += usize::from(blocked.is_some());
             tls_input += self.tls_input_bytes_of(slot);
         }
-        self.backlogs.count_memory_bytes() + full * FULL_SOCKET_BYTES + tls_input
+        self.backlogs.count_memory_bytes() + full * self.limits.full_socket_bytes + tls_input
     }
 
     /// Lets a session with a full socket give way by its policy, if that frees anything. Sessions

@@ -6,7 +6,6 @@ use router::{Mailboxes as _, WorkerId};
 use super::Worker;
 use crate::budget::Bound;
 use crate::give_way::{BufferKind, Candidate};
-use crate::limits::GIVE_WAYS_PER_TURN;
 use crate::session::Sessions;
 use crate::slow_policy::SlowPolicy;
 use crate::stage::Stage as _;
@@ -73,7 +72,7 @@ impl<D: Driver> Worker<D> {
         }
         self.feeder.drop_searches();
         self.report_buffers();
-        for _ in 0..GIVE_WAYS_PER_TURN {
+        for _ in 0..self.table.limits.give_ways_per_turn {
             if !self.shared.budget.must_free(self.id.0, bound.low()) {
                 self.largest.end();
                 break;
@@ -98,7 +97,7 @@ impl<D: Driver> Worker<D> {
         if !self.largest_input.has_work() && self.input_bytes() <= self.input_bound.0 {
             return self.largest_input.end();
         }
-        for _ in 0..GIVE_WAYS_PER_TURN {
+        for _ in 0..self.table.limits.give_ways_per_turn {
             if self.input_bytes() <= self.input_bound.low().0 {
                 self.largest_input.end();
                 break;

@@ -18,7 +18,7 @@ impl<D: Driver> Worker<D> {
                     if let (Some(head), Some(newest)) = (&mut self.head, parcel.newest_stored()) {
                         *head = newest.max(*head);
                     }
-                    self.fanout.add(parcel);
+                    self.fanout.add(parcel, self.table.limits);
                 }
                 Mail::Presence(parcel) => self.presence.add(parcel),
                 Mail::PresenceSnapshots => self.presence.begin_round(),

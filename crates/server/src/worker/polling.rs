@@ -3,7 +3,6 @@
 use reactor::Driver;
 
 use super::Worker;
-use crate::limits::POLLS_PER_TURN;
 use crate::replay::advance_period;
 use crate::table::CloseReason;
 
@@ -23,7 +22,7 @@ impl<D: Driver> Worker<D> {
             self.sessions
                 .log_out_poll(&mut self.table, key, CloseReason::Timeout);
         }
-        for _ in 0..POLLS_PER_TURN {
+        for _ in 0..self.table.limits.polls_per_turn {
             let Some((key, wake)) = self.sessions.polls.next_woken() else {
                 return;
             };

@@ -6,7 +6,6 @@ use reactor::Driver;
 use wire::frame::Position;
 
 use super::Worker;
-use crate::limits::{REPLAY_BYTES_PER_TURN, REPLAYS_PER_TURN};
 use crate::replay::advance_period;
 use crate::stage::Stage as _;
 use crate::table::Extras;
@@ -65,8 +64,13 @@ impl<D: Driver> Worker<D> {
             self.sessions.replays.period_reached(advance_period(router));
         }
         let mut bytes = 0;
-        for _ in 0..self.sessions.replays.ready().min(REPLAYS_PER_TURN) {
-            if bytes >= REPLAY_BYTES_PER_TURN {
+        for _ in 0..self
+            .sessions
+            .replays
+            .ready()
+            .min(self.table.limits.replays_per_turn)
+        {
+            if bytes >= self.table.limits.replay_bytes_per_turn {
                 break;
             }
             let Some(key) = self.sessions.replays.next_ready() else {

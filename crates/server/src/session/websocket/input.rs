@@ -9,6 +9,7 @@ use wire::websocket::{CloseCode, Limits, Message, Opcode, push_frame};
 
 use super::command::Command;
 use super::sockets::close;
+use crate::frames::wire_subject;
 use crate::identity::Denial;
 use crate::login_check::LoginVerdict;
 use crate::session::{Checked, CommandError, Sessions};
@@ -192,14 +193,9 @@ pub(crate) fn refuse<D: Driver>(
     notify(table, key, &Notice::Refused { reason, reference });
 }
 
+/// Returns ids as the encoders take them.
 fn subjects(ids: &[Id]) -> Vec<Subject<'_>> {
-    fn subject(id: &Id) -> Subject<'_> {
-        match id {
-            Id::Integer(number) => Subject::Integer(*number),
-            Id::Text(text) => Subject::Text(text),
-        }
-    }
-    ids.iter().map(subject).collect()
+    ids.iter().map(wire_subject).collect()
 }
 
 /// Sends a notice to the client of a session.

@@ -7,17 +7,15 @@ use auth::Identity;
 use reactor::{Driver, SlotKey, Source, Tick};
 use wire::websocket::{CloseCode, Decoder, push_close};
 
-use crate::limits::{
-    CLIENT_MESSAGES_MAX, CLIENT_MESSAGES_WINDOW, CLIENT_PUBLISHES_MAX, UNFINISHED_BYTES_MAX,
-    UNFINISHED_TIMEOUT,
-};
+use crate::limits::{CLIENT_MESSAGES_WINDOW, Limits, UNFINISHED_TIMEOUT};
 use crate::replay::Replays;
 use crate::stage::Stage;
 use crate::table::{CloseReason, ConnectionTable, Extras, Phase};
 
 /// What a worker keeps of its WebSocket sessions, by slot.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct WebSockets {
+    limits: &'static Limits,
     /// What has not arrived whole.
     unfinished: HashMap<u32, Unfinished>,
     /// Bytes of all that has not arrived whole.
@@ -71,6 +69,22 @@ impl Stage for WebSockets {
 }
 
 impl WebSockets {
+    pub(crate) fn new(limits: &'static Limits) -> Self {
+        Self {
+            limits,
+            unfinished: HashMap::new(),
+            unfinished_bytes: 0,
+            begun: VecDeque::new(),
+            awaiting_cursor: VecDeque::new(),
+            messages: HashMap::new(),
+            window: Tick(0),
+            silent: HashSet::new(),
+            publishes: HashMap::new(),
+            sources: HashMap::new(),
+            identities: HashMap::new(),
+        }
+    }
+
     /// Returns whether nothing is kept for any session.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn is_empty(&self) -> bool {
@@ -153,7 +167,7 @@ impl WebSockets {
     ) -> bool {
         let unfinished = Unfinished { decoder, since };
         let bytes = unfinished.bytes();
-        if self.unfinished_bytes + bytes > UNFINISHED_BYTES_MAX {
+        if self.unfinished_bytes + bytes > self.limits.unfinished_bytes_max {
             return false;
         }
         if is_new {
@@ -187,7 +201,7 @@ impl WebSockets {
         }
         let count = self.messages.entry(slot).or_insert(0);
         *count += 1;
-        *count <= CLIENT_MESSAGES_MAX
+        *count <= self.limits.client_messages_max
     }
 
     /// Counts an event that a client publishes, whose message is counted. Returns whether it may
@@ -195,7 +209,7 @@ impl WebSockets {
     pub(crate) fn count_publish(&mut self, slot: u32) -> bool {
         let count = self.publishes.entry(slot).or_insert(0);
         *count += 1;
-        *count <= CLIENT_PUBLISHES_MAX
+        *count <= self.limits.client_publishes_max
     }
 
     /// Notes that a session gets a ping. Returns whether it is taken for alive: it has said
