@@ -25,7 +25,7 @@ mod mail;
 mod reporting;
 /// What simulations see of a worker.
 #[cfg(any(test, feature = "sim"))]
-mod seen;
+mod sim;
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,7 +1,5 @@
 //! Publisher of the events of clients, which another crate provides.
 
-use std::fmt;
-
 use router::Event;
 
 /// Publisher of the events of clients: the router of this server, or a log.
@@ -16,27 +14,17 @@ pub trait EventPublisher: Send + Sync {
 pub type PublishDone = Box<dyn FnOnce(Result<Vec<u64>, PublishError>) + Send>;
 
 /// Reason why events of clients are not published, or may not be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PublishError {
     /// They are not published: it is not possible at present.
+    #[error(
+        "the event is not published: the server cannot publish at present; try again in a second"
+    )]
     Unavailable,
     /// They may be published or not: an answer did not come in time.
+    #[error(
+        "the event may be published or not: the server did not learn it in time; publish it again \
+         only if a repeat does no harm"
+    )]
     Unknown,
 }
-
-impl fmt::Display for PublishError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unavailable => {
-                "the event is not published: the server cannot publish at present; try again in a \
-                 second"
-            }
-            Self::Unknown => {
-                "the event may be published or not: the server did not learn it in time; publish \
-                 it again only if a repeat does no harm"
-            }
-        })
-    }
-}
-
-impl std::error::Error for PublishError {}

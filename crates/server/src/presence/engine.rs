@@ -8,7 +8,6 @@ use graph::{Id, Key};
 use presence::{Cause, Due, Edge, Handover, IdEdge, Millis, NodeName, Online, Outlet, Tracker};
 use router::{Move, Router, SessionRef};
 
-use super::counts::Fate;
 use super::edges::{ChangedSessions, EdgeParcel, NamedEdge};
 use super::keeper::{OfBackend, Presence};
 use crate::limits::{PRESENCE_RETRY, PRESENCE_ROUND_INTERVAL};
@@ -135,9 +134,12 @@ impl Engine {
         let due = self.tracker.advance(now, way);
         way.flush();
         way.tell_backend();
-        let (waiting, leaving) = (self.tracker.waiting(), self.tracker.leaving());
-        let gauges = [waiting, leaving, self.handover.edges()];
-        presence.counts.note(self.tracker.undone(), gauges);
+        let mut counts = presence.counts.lock();
+        counts.undone = self.tracker.undone();
+        counts.waiting = self.tracker.waiting() as u64;
+        counts.leaving = self.tracker.leaving() as u64;
+        counts.handover = self.handover.edges() as u64;
+        drop(counts);
         if self.tracker.is_settled() {
             presence.online.settle();
         }
@@ -341,11 +343,13 @@ impl Outlet for Way<'_> {
         let is_announced = online && graph.subscriber_count(key) <= max;
         // Before the subscribers are looked up: who logs in later reads it for its snapshot.
         let is_news = self.presence.online.set_announced(key, is_announced);
-        self.presence.counts.count(match (is_bulk, is_news) {
-            (true, _) => Fate::Bulk,
-            (false, true) => Fate::Told,
-            (false, false) => Fate::Crowded,
-        });
+        let mut counts = self.presence.counts.lock();
+        match (is_bulk, is_news) {
+            (true, _) => counts.bulk += 1,
+            (false, true) => counts.told += 1,
+            (false, false) => counts.crowded += 1,
+        }
+        drop(counts);
         if is_news && !is_bulk && self.presence.asked.load(Ordering::SeqCst) > 0 {
             batch.sessions.clear();
             let (keys, sessions) = (&mut batch.keys, &mut batch.sessions);

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use presence::{Cause, Feed, IdEdge, Millis, NodeName, Online};
 use router::Router;
 
-use super::counts::{LiveCounts, PresenceCounts};
+use super::counts::PresenceCounts;
 use super::engine::Engine;
 use super::snapshot::{self, SnapshotPlace};
 use crate::limits::Limits;
@@ -46,7 +46,8 @@ pub struct Presence {
     pub(super) asked: AtomicUsize,
     pub(super) news: Mutex<News>,
     pub(super) engine: Mutex<Engine>,
-    pub(super) counts: LiveCounts,
+    /// Written by the presence thread.
+    pub(super) counts: Mutex<PresenceCounts>,
     /// In a cluster: where edges for the backend go.
     pub(super) backend: OnceLock<Box<BackendSink>>,
 }
@@ -98,7 +99,7 @@ impl Presence {
             asked: AtomicUsize::new(0),
             news: Mutex::default(),
             engine: Mutex::new(Engine::new(&settings, &online)),
-            counts: LiveCounts::default(),
+            counts: Mutex::default(),
             backend: OnceLock::new(),
             online,
         }
@@ -116,7 +117,7 @@ impl Presence {
 
     /// Returns what the presence thread has counted.
     pub fn counts(&self) -> PresenceCounts {
-        self.counts.read()
+        *self.counts.lock()
     }
 
     /// Returns the settings.

@@ -22,16 +22,6 @@ impl<D: Driver> Worker<D> {
             + self.feeder.kept_bytes()
     }
 
-    /// Returns the memory of all buffers of the worker, counted one by one.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn count_buffer_bytes(&self) -> usize {
-        self.table.count_buffer_bytes()
-            + self.ingress.count_kept_bytes()
-            + self.sessions.websockets.count_unfinished_bytes()
-            + self.sessions.replays.count_memory_bytes()
-            + self.feeder.kept_bytes()
-    }
-
     /// Returns the memory of input of requests and handshakes that have not arrived whole.
     pub(crate) fn input_bytes(&self) -> usize {
         self.ingress.kept_bytes() + self.table.tls_input_bytes()
