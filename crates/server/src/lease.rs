@@ -116,7 +116,6 @@ impl Revoked {
 /// Leases of a worker's sessions, by slot, and the search among them.
 #[derive(Debug)]
 pub(crate) struct Leases {
-    limits: &'static Limits,
     slots: SparseSlots<Lease>,
     /// Tickets of the sessions that logged in by one.
     tickets: HashMap<u32, TicketKey>,
@@ -124,9 +123,8 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
-    pub(crate) fn new(limits: &'static Limits) -> Self {
+    pub(crate) fn new(limits: &Limits) -> Self {
         Self {
-            limits,
             slots: SparseSlots::new(limits),
             tickets: HashMap::new(),
             scan: LeaseScan::default(),
@@ -169,8 +167,8 @@ impl Leases {
     }
 
     /// Goes on with the search, and returns the slots that it finds in this turn.
-    pub(crate) fn revoked(&mut self) -> Vec<u32> {
-        self.scan.revoked(&self.slots, self.limits.leases_per_turn)
+    pub(crate) fn revoked(&mut self, limits: &Limits) -> Vec<u32> {
+        self.scan.revoked(&self.slots, limits.leases_per_turn)
     }
 }
 

@@ -46,9 +46,8 @@ pub trait LoginChecker: Send + Sync {
 }
 
 /// The logins of a worker that wait for a decision.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct LoginChecks {
-    limits: &'static Limits,
     last: u64,
     /// Requests that wait, and their questions.
     requests: HashMap<SlotKey, (u64, LoginQuestion)>,
@@ -76,22 +75,10 @@ impl Stage for LoginChecks {
 }
 
 impl LoginChecks {
-    pub(crate) fn new(limits: &'static Limits) -> Self {
-        Self {
-            limits,
-            last: 0,
-            requests: HashMap::new(),
-            answered: HashMap::new(),
-            released: VecDeque::new(),
-            subscribes: HashMap::new(),
-            subscribing: 0,
-        }
-    }
-
     /// Returns whether another question may be asked.
-    fn has_room(&self) -> bool {
+    fn has_room(&self, limits: &Limits) -> bool {
         let requests = self.requests.len() + self.answered.len() + self.released.len();
-        requests + self.subscribing < self.limits.login_checks_max
+        requests + self.subscribing < limits.login_checks_max
     }
 
     const fn next(&mut self) -> u64 {
@@ -106,8 +93,13 @@ impl LoginChecks {
     }
 
     /// Adds a request that waits. Returns the number of its question; `None` if too many wait.
-    pub(crate) fn add_request(&mut self, key: SlotKey, question: &LoginQuestion) -> Option<u64> {
-        if !self.has_room() {
+    pub(crate) fn add_request(
+        &mut self,
+        key: SlotKey,
+        question: &LoginQuestion,
+        limits: &Limits,
+    ) -> Option<u64> {
+        if !self.has_room(limits) {
             return None;
         }
         let number = self.next();
@@ -117,9 +109,14 @@ impl LoginChecks {
 
     /// Adds ids that an open session wants to follow. Returns the number of the question; `None` if
     /// too many wait.
-    pub(crate) fn add_subscribe(&mut self, key: SlotKey, ids: &[Id]) -> Option<u64> {
+    pub(crate) fn add_subscribe(
+        &mut self,
+        key: SlotKey,
+        ids: &[Id],
+        limits: &Limits,
+    ) -> Option<u64> {
         let own = self.subscribes.get(&key).map_or(0, Vec::len);
-        if !self.has_room() || own >= self.limits.subscribe_checks_max {
+        if !self.has_room(limits) || own >= limits.subscribe_checks_max {
             return None;
         }
         let number = self.next();
@@ -161,8 +158,8 @@ impl LoginChecks {
     }
 
     /// Takes the requests that go on in this turn.
-    pub(crate) fn take_released(&mut self) -> Vec<SlotKey> {
-        let count = self.released.len().min(self.limits.checked_logins_per_turn);
+    pub(crate) fn take_released(&mut self, limits: &Limits) -> Vec<SlotKey> {
+        let count = self.released.len().min(limits.checked_logins_per_turn);
         self.released.drain(..count).collect()
     }
 

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 
 use reactor::{Driver, SlotKey};
-use wire::head::{Method, Request};
+use wire::head::Request;
 use wire::response::Cors;
 use wire::status::Status;
 
 use super::content::{Answer, Fields, TEXT};
-use super::responder::{Manner, Responder};
+use super::responder::Responder;
 use crate::table::ConnectionTable;
 
 impl Answer {
@@ -33,14 +33,6 @@ impl Responder {
         answer: &Answer,
         is_admitted: bool,
     ) {
-        let manner = Manner {
-            head_only: request.method == Method::Head,
-            keep_alive: is_admitted && request.keep_alive && !self.shared.takes_no_streams(),
-            version: request.version,
-            cors: Cors::default(),
-            end: None,
-        };
-        let bytes = Self::write(&mut self.date, table, key, answer, &manner);
-        self.note(table, key, Some(request), answer.status, bytes);
+        self.answer_as(table, key, request, answer, is_admitted, Cors::default());
     }
 }

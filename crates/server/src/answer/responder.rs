@@ -63,15 +63,8 @@ impl Responder {
     ) {
         // A body is not read: what follows the head cannot be told from the next request.
         let bodiless = matches!(request.body, Body::None | Body::Sized(0));
-        let manner = Manner {
-            head_only: request.method == Method::Head,
-            keep_alive: request.keep_alive && bodiless && !self.shared.takes_no_streams(),
-            version: request.version,
-            cors: cors(&table.live.cors_origins, request.origin),
-            end: None,
-        };
-        let bytes = Self::write(&mut self.date, table, key, answer, &manner);
-        self.note(table, key, Some(request), answer.status, bytes);
+        let cors = cors(&table.live.cors_origins, request.origin);
+        self.answer_as(table, key, request, answer, bodiless, cors);
     }
 
     /// Rejects bytes that are not a request, and ends the connection, as the start of the next
@@ -112,14 +105,29 @@ impl Responder {
             true => self.refusal_of_stream(&table.live, request, TOO_MANY_CONNECTIONS),
             false => Answer::busy(TOO_MANY_CONNECTIONS),
         };
+        let cors = cors(&table.live.cors_origins, request.origin);
+        self.answer_as(table, key, request, &answer, false, cors);
+    }
+
+    /// Answers a request. The connection continues if `may_continue`, the client and the server
+    /// allow it.
+    pub(super) fn answer_as<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        key: SlotKey,
+        request: &Request<'_>,
+        answer: &Answer,
+        may_continue: bool,
+        cors: Cors<'_>,
+    ) {
         let manner = Manner {
             head_only: request.method == Method::Head,
-            keep_alive: false,
+            keep_alive: may_continue && request.keep_alive && !self.shared.takes_no_streams(),
             version: request.version,
-            cors: cors(&table.live.cors_origins, request.origin),
+            cors,
             end: None,
         };
-        let bytes = Self::write(&mut self.date, table, key, &answer, &manner);
+        let bytes = Self::write(&mut self.date, table, key, answer, &manner);
         self.note(table, key, Some(request), answer.status, bytes);
     }
 

@@ -12,9 +12,8 @@ use crate::limits::Limits;
 use crate::stage::Stage;
 
 /// Connections of a worker that wait for key sets, and those that go on.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct AwaitingKeys {
-    limits: &'static Limits,
     waiting: BTreeSet<SlotKey>,
     /// Those whose wait is over. Some may be closed by now.
     released: VecDeque<SlotKey>,
@@ -31,17 +30,9 @@ impl Stage for AwaitingKeys {
 }
 
 impl AwaitingKeys {
-    pub(crate) const fn new(limits: &'static Limits) -> Self {
-        Self {
-            limits,
-            waiting: BTreeSet::new(),
-            released: VecDeque::new(),
-        }
-    }
-
     /// Returns whether another request may wait.
-    pub(crate) fn has_room(&self) -> bool {
-        self.waiting.len() + self.released.len() < self.limits.awaiting_keys_max
+    pub(crate) fn has_room(&self, limits: &Limits) -> bool {
+        self.waiting.len() + self.released.len() < limits.awaiting_keys_max
     }
 
     /// Adds a request.
@@ -55,8 +46,8 @@ impl AwaitingKeys {
     }
 
     /// Takes the requests that go on in this turn.
-    pub(crate) fn take(&mut self) -> Vec<SlotKey> {
-        let count = self.released.len().min(self.limits.awaited_keys_per_turn);
+    pub(crate) fn take(&mut self, limits: &Limits) -> Vec<SlotKey> {
+        let count = self.released.len().min(limits.awaited_keys_per_turn);
         self.released.drain(..count).collect()
     }
 }

@@ -59,7 +59,7 @@ impl Sessions {
             Some(LoginVerdict::Undecided) => return Err(Denial::Undecided),
             None => {}
         }
-        let number = self.login_checks.add_request(key, &question);
+        let number = self.login_checks.add_request(key, &question, table.limits);
         let asked = number.is_some_and(|number| self.ask(key, number, question));
         if !asked {
             self.login_checks.forget(key);
@@ -104,7 +104,7 @@ impl Sessions {
             address: client_of(table, key, None, &table.live.policy),
             subject: subject(&grant),
         };
-        let number = self.login_checks.add_subscribe(key, ids);
+        let number = self.login_checks.add_subscribe(key, ids, table.limits);
         let Some(number) = number else {
             table.stats.denied(Denial::Undecided.metric());
             return Err(Denial::Undecided.into());

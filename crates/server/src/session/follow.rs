@@ -191,7 +191,7 @@ impl Sessions {
         cursor: &str,
     ) -> Result<(), CommandError> {
         let router = &self.shared.router;
-        let Some(Phase::Open(session)) = table.get(key).map(|connection| connection.phase) else {
+        let Some(session) = table.session(key) else {
             return Ok(());
         };
         let Some(head) = self.replays.awaited(key) else {
@@ -241,10 +241,8 @@ impl Sessions {
 
     /// Returns the keys of a session; `None` if it has ended.
     fn followed<D: Driver>(&self, table: &ConnectionTable<D>, key: SlotKey) -> Option<Vec<Key>> {
-        match table.get(key)?.phase {
-            Phase::Open(session) => Some(self.keys(key.index, &session).to_vec()),
-            _ => None,
-        }
+        let session = table.session(key)?;
+        Some(self.keys(key.index, &session).to_vec())
     }
 
     /// Replaces the keys of a session; at least one.

@@ -62,7 +62,7 @@ impl Sessions {
         table: &mut ConnectionTable<D>,
         key: SlotKey,
     ) -> bool {
-        if !self.awaiting_keys.has_room() {
+        if !self.awaiting_keys.has_room(table.limits) {
             return false;
         }
         let waits = self.fetch_keys(UnixSeconds(table.clock.unix_seconds));
@@ -208,14 +208,9 @@ impl Sessions {
 
     /// Ends the lease of a connection, and lets its ticket be used for a reconnect.
     pub(super) fn end_lease<D: Driver>(&mut self, table: &mut ConnectionTable<D>, key: SlotKey) {
-        let has_lease = |extras: Extras| extras.has(Extras::LEASE);
-        if table
-            .at(key.index)
-            .is_some_and(|(_, connection)| has_lease(connection.extras))
-        {
+        if table.clear(key, Extras::LEASE) {
             let ticket = self.leases.log_out(key.index);
             self.release(key, ticket, UnixSeconds(table.clock.unix_seconds));
-            table.clear_extras(key, Extras::LEASE);
         }
     }
 

@@ -237,7 +237,7 @@ impl Sessions {
         key: SlotKey,
     ) -> Option<Box<[Key]>> {
         let (keys, _) = self.polls.remove(key)?;
-        table.clear_extras(key, Extras::POLL);
+        table.clear(key, Extras::POLL);
         Some(keys)
     }
 

@@ -74,7 +74,7 @@ impl Sessions {
         let limits = table.limits;
         let session_max = limits.client_publishes_max;
         let address_max = limits.address_publishes_max;
-        if !self.websockets.count_publish(key.index) {
+        if !self.websockets.count_publish(key.index, limits) {
             return Err(limited(format!(
                 "a session publishes at most {session_max} events in {seconds} s; try \
                  again later"

@@ -166,7 +166,8 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
     }
 
     fn await_record(&mut self, table: &mut ConnectionTable<D>, key: SlotKey) {
-        self.sessions.websockets.await_record(key, table.clock.now);
+        let (now, limits) = (table.clock.now, table.limits);
+        self.sessions.websockets.await_record(key, now, limits);
     }
 
     fn reject(&mut self, table: &mut ConnectionTable<D>, key: SlotKey, error: HeadError) {

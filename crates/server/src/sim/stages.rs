@@ -189,7 +189,7 @@ fn heartbeats_go_to_sessions_only() {
     assert_eq!(heartbeats.next_in(table.clock.now, table.len()), None);
     let (_, client) = connect(&mut table, &net, b"", 100);
     table.clock.now = reactor::Tick(2_000);
-    heartbeats.send(&mut table, &mut WebSockets::new(&Limits::SMALL), None);
+    heartbeats.send(&mut table, &mut WebSockets::default(), None);
     assert_eq!(net.borrow().peers[client].outbound, b"", "it is no session");
     assert!(heartbeats.next_in(table.clock.now, table.len()).is_some());
 }

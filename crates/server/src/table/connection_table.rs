@@ -165,8 +165,17 @@ impl<D: Driver> ConnectionTable<D> {
 
     /// Returns whether a connection is counted against `max_connections`.
     pub(crate) fn is_admitted(&self, key: SlotKey) -> bool {
-        self.get(key)
-            .is_some_and(|connection| connection.extras.has(Extras::ADMITTED))
+        self.has(key, Extras::ADMITTED)
+    }
+
+    /// Returns whether a connection that is not closed has a mark.
+    pub(crate) fn has(&self, key: SlotKey, mark: Extras) -> bool {
+        self.get(key).is_some_and(|it| it.extras.has(mark))
+    }
+
+    /// Returns the session that is open on a connection.
+    pub(crate) fn session(&self, key: SlotKey) -> Option<Session> {
+        self.get(key)?.phase.session()
     }
 
     /// The connection in a slot, with its name.
@@ -297,10 +306,7 @@ impl<D: Driver> ConnectionTable<D> {
 
     /// Keeps the session of a connection whose last phase was `phase`, if it had one, for logout.
     fn end_session(&mut self, key: SlotKey, phase: Phase, reason: CloseReason) {
-        let session = match phase {
-            Phase::Open(session) => Some(session),
-            _ => None,
-        };
+        let session = phase.session();
         let connection = self.slots.get(key);
         if session.is_some() || connection.is_some_and(|it| it.extras.has(Extras::POLL)) {
             self.ended.push(Ended {
@@ -311,11 +317,14 @@ impl<D: Driver> ConnectionTable<D> {
         }
     }
 
-    /// Removes side tables from a connection, which may be closed.
-    pub(crate) fn clear_extras(&mut self, key: SlotKey, extras: Extras) {
-        if let Some(connection) = self.slots.get_mut(key) {
-            connection.extras.remove(extras);
-        }
+    /// Removes a mark from a connection, which may be closed. Returns whether it had it.
+    pub(crate) fn clear(&mut self, key: SlotKey, mark: Extras) -> bool {
+        let Some(connection) = self.slots.get_mut(key) else {
+            return false;
+        };
+        let had = connection.extras.has(mark);
+        connection.extras.remove(mark);
+        had
     }
 
     /// Takes the connections that have ended and must be logged out.

@@ -35,9 +35,7 @@ impl<D: Driver> ConnectionTable<D> {
     /// that fall behind by it catch up afterwards. Returns the policy.
     pub(crate) fn give_way(&mut self, key: SlotKey) -> Option<SlowPolicy> {
         let policy = self.policy_that_frees(key)?;
-        let Phase::Open(session) = self.get(key)?.phase else {
-            return None;
-        };
+        let session = self.session(key)?;
         match policy {
             SlowPolicy::Close => self.close_slow(key),
             SlowPolicy::CatchUp => self.give_way_to_history(key, session),
@@ -52,9 +50,7 @@ impl<D: Driver> ConnectionTable<D> {
 
     /// Returns the policy by which a session can give way, if that frees anything.
     pub(crate) fn policy_that_frees(&self, key: SlotKey) -> Option<SlowPolicy> {
-        let Phase::Open(session) = self.get(key)?.phase else {
-            return None;
-        };
+        let session = self.session(key)?;
         let policy = match session.slow {
             SlowPolicy::CatchUp if !self.has_history => SlowPolicy::Close,
             policy => policy,

@@ -82,7 +82,7 @@ impl<D: Driver> ConnectionTable<D> {
     /// Appends bytes that are no event to a connection's backlog, behind the notice about dropped
     /// events if there is one: a last word must stay the last.
     pub(super) fn queue_bytes(&mut self, key: SlotKey, bytes: &[u8]) {
-        if let Some(Phase::Open(session)) = self.slots.get(key).map(|connection| connection.phase) {
+        if let Some(session) = self.session(key) {
             let (needed, bytes_max) = (bytes.len() + NOTICE_BYTES, self.live.backlog_bytes);
             let pushed = self
                 .backlogs
@@ -165,8 +165,7 @@ impl<D: Driver> ConnectionTable<D> {
         mut taken: usize,
         frames: &mut TurnFrames,
     ) {
-        let Some(Phase::Open(session)) = self.slots.get(key).map(|connection| connection.phase)
-        else {
+        let Some(session) = self.session(key) else {
             return shed(owed, frames);
         };
         for (at, frame) in owed.iter().enumerate() {
@@ -297,8 +296,7 @@ impl<D: Driver> ConnectionTable<D> {
         let Some(lost) = self.backlogs.get(key.index).and_then(Backlog::unannounced) else {
             return;
         };
-        let Some(Phase::Open(session)) = self.slots.get(key).map(|connection| connection.phase)
-        else {
+        let Some(session) = self.session(key) else {
             return;
         };
         let mut notice = self.scratch();

@@ -17,8 +17,9 @@ impl<D: Driver> Worker<D> {
 
     /// Handles requests again that have waited, a turn's worth of them.
     pub(super) fn resume_awaiting_keys(&mut self) {
-        let mut keys = self.sessions.awaiting_keys.take();
-        let checked = self.sessions.login_checks.take_released();
+        let limits = self.table.limits;
+        let mut keys = self.sessions.awaiting_keys.take(limits);
+        let checked = self.sessions.login_checks.take_released(limits);
         keys.extend(&checked);
         for key in keys {
             let waits = |phase| phase == Phase::AwaitingKeys;

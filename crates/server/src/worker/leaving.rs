@@ -64,7 +64,7 @@ impl<D: Driver> Worker<D> {
         );
         let expired = self.sessions.leases.expired(now, time);
         self.end_leases(expired, Expiry::Expired, CloseReason::Expired);
-        let revoked = self.sessions.leases.revoked();
+        let revoked = self.sessions.leases.revoked(self.table.limits);
         self.end_leases(revoked, Expiry::Revoked, CloseReason::Revoked);
     }
 

@@ -84,8 +84,8 @@ pub(crate) struct BatchSearch<'a, M> {
 }
 
 impl<M: Mailboxes> BatchSearch<'_, M> {
-    /// Makes the answer to a poll that has just logged in. `head` was read before the login. Without
-    /// a history, the batch is empty.
+    /// Makes the answer to a poll that has just logged in. `head` was read before the login.
+    /// Without a history, the batch is empty.
     pub(crate) fn begin(&self, head: u64, start: &Start<'_>) -> Batch {
         let Some(recorder) = self.router.recorder() else {
             return Batch::default();

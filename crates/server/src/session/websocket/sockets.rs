@@ -10,12 +10,11 @@ use wire::websocket::{CloseCode, Decoder, push_close};
 use crate::limits::{CLIENT_MESSAGES_WINDOW, Limits, UNFINISHED_TIMEOUT};
 use crate::replay::Replays;
 use crate::stage::Stage;
-use crate::table::{CloseReason, ConnectionTable, Extras, Phase};
+use crate::table::{CloseReason, ConnectionTable, Extras};
 
 /// What a worker keeps of its WebSocket sessions, by slot.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct WebSockets {
-    limits: &'static Limits,
     /// What has not arrived whole.
     unfinished: HashMap<u32, Unfinished>,
     /// Bytes of all that has not arrived whole.
@@ -69,22 +68,6 @@ impl Stage for WebSockets {
 }
 
 impl WebSockets {
-    pub(crate) fn new(limits: &'static Limits) -> Self {
-        Self {
-            limits,
-            unfinished: HashMap::new(),
-            unfinished_bytes: 0,
-            begun: VecDeque::new(),
-            awaiting_cursor: VecDeque::new(),
-            messages: HashMap::new(),
-            window: Tick(0),
-            silent: HashSet::new(),
-            publishes: HashMap::new(),
-            sources: HashMap::new(),
-            identities: HashMap::new(),
-        }
-    }
-
     /// Returns whether nothing is kept for any session.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn is_empty(&self) -> bool {
@@ -164,10 +147,11 @@ impl WebSockets {
         decoder: Decoder,
         since: Tick,
         is_new: bool,
+        limits: &Limits,
     ) -> bool {
         let unfinished = Unfinished { decoder, since };
         let bytes = unfinished.bytes();
-        if self.unfinished_bytes + bytes > self.limits.unfinished_bytes_max {
+        if self.unfinished_bytes + bytes > limits.unfinished_bytes_max {
             return false;
         }
         if is_new {
@@ -181,9 +165,9 @@ impl WebSockets {
 
     /// Notes that a record of TLS has not arrived whole, whose size a session must not leave
     /// waiting for long.
-    pub(crate) fn await_record(&mut self, key: SlotKey, now: Tick) {
+    pub(crate) fn await_record(&mut self, key: SlotKey, now: Tick, limits: &Limits) {
         if !self.unfinished.contains_key(&key.index) {
-            self.keep(key, Decoder::default(), now, true);
+            self.keep(key, Decoder::default(), now, true, limits);
         }
     }
 
@@ -193,7 +177,7 @@ impl WebSockets {
     }
 
     /// Counts a message of a client. Returns whether it may say so much.
-    pub(super) fn count_message(&mut self, slot: u32, now: Tick) -> bool {
+    pub(super) fn count_message(&mut self, slot: u32, now: Tick, limits: &Limits) -> bool {
         if now.since(self.window) >= CLIENT_MESSAGES_WINDOW {
             self.messages = HashMap::new();
             self.publishes = HashMap::new();
@@ -201,15 +185,15 @@ impl WebSockets {
         }
         let count = self.messages.entry(slot).or_insert(0);
         *count += 1;
-        *count <= self.limits.client_messages_max
+        *count <= limits.client_messages_max
     }
 
     /// Counts an event that a client publishes, whose message is counted. Returns whether it may
     /// publish so many.
-    pub(crate) fn count_publish(&mut self, slot: u32) -> bool {
+    pub(crate) fn count_publish(&mut self, slot: u32, limits: &Limits) -> bool {
         let count = self.publishes.entry(slot).or_insert(0);
         *count += 1;
-        *count <= self.limits.client_publishes_max
+        *count <= limits.client_publishes_max
     }
 
     /// Notes that a session gets a ping. Returns whether it is taken for alive: it has said
@@ -241,7 +225,7 @@ impl WebSockets {
             && since.after(UNFINISHED_TIMEOUT) <= now
         {
             self.awaiting_cursor.pop_front();
-            if is_open(table, key) && replays.awaited(key).is_some() {
+            if table.session(key).is_some() && replays.awaited(key).is_some() {
                 let reason = "no cursor came in time; send {\"cursor\":\"...\"} at once";
                 close(table, key, CloseCode::POLICY, reason, CloseReason::Timeout);
             }
@@ -259,12 +243,6 @@ impl WebSockets {
         }
         self.begun = VecDeque::new();
     }
-}
-
-/// Returns whether a connection has a session. It may have ended in this turn.
-fn is_open<D: Driver>(table: &ConnectionTable<D>, key: SlotKey) -> bool {
-    let phase = table.get(key).map(|connection| connection.phase);
-    matches!(phase, Some(Phase::Open(_)))
 }
 
 /// Sends a close frame behind what a session is owed, and ends its connection.
