@@ -191,10 +191,6 @@ impl Handle {
 
     /// Lets the page publish. Only the first call counts.
     pub fn open_demo(&self, page: DemoPage) {
-        let page = match self.shared.presence {
-            Some(_) => page.with_presence(),
-            None => page,
-        };
         let _ = self.shared.demo.set(page);
     }
 

@@ -92,7 +92,7 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
             (Route::Client, _) => Answer::client(),
             (Route::AsyncApi, _) => Answer::asyncapi(),
             (Route::Page, _) => match shared.demo.get() {
-                Some(demo) if is_direct(request) => demo.answer(),
+                Some(demo) if is_direct(request) => demo.answer(shared.presence.is_some()),
                 _ => Answer::page(shared.presence.is_some()),
             },
             (Route::Poll(segment), _) => match self.poll(table, key, request, segment) {
