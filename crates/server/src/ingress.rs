@@ -10,6 +10,9 @@ mod proxy_header;
 mod handshake;
 /// Input that is kept.
 mod kept;
+/// What simulations see of it.
+#[cfg(any(test, feature = "sim"))]
+mod sim;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -99,12 +102,6 @@ impl Ingress {
         }
     }
 
-    /// Returns whether no input is kept.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.kept.is_empty() && !self.has_work()
-    }
-
     /// Refuses input of further connections that has not arrived whole, or no longer.
     pub(crate) const fn set_full(&mut self, is_full: bool) {
         self.is_full = is_full;
@@ -118,12 +115,6 @@ impl Ingress {
     /// Returns the memory of the input that is kept for a slot.
     pub(crate) fn kept_bytes_of(&self, slot: u32) -> usize {
         self.kept.bytes_of(slot)
-    }
-
-    /// Returns the memory of the input that is kept, counted one by one.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn count_kept_bytes(&self) -> usize {
-        self.kept.count_bytes()
     }
 
     /// Removes the input that was kept for a connection.

@@ -5,16 +5,12 @@
 
 /// New connections.
 mod admitting;
-/// Polls.
-mod polling;
 /// Sessions that must end.
 mod leaving;
 /// Requests that waited for key sets.
 mod awaiting_keys;
-/// Sessions that are fed from the history.
-mod replaying;
-/// Who is online.
-mod presence;
+/// Heartbeats, replays, presence and batches of polls.
+mod feeding;
 /// Events that the mailbox refused.
 mod losing;
 /// Memory of buffers.

@@ -23,6 +23,7 @@ use crate::stats::Metric;
 use crate::table::{CloseReason, ConnectionTable, Phase};
 
 const TOO_MANY_CONNECTIONS: &str = "too many connections; try again later";
+const NO_ROOM: &str = "the server has no room for requests that arrive in parts; try again later";
 
 /// Writer of answers. One for each worker.
 pub(crate) struct Responder {
@@ -147,6 +148,36 @@ impl Responder {
         };
         self.refused = self.refused.wrapping_add(1);
         come_back(reason, delay(self.worker, self.refused, spread))
+    }
+
+    /// Rejects a head that took too long.
+    pub(crate) fn reject_late<D: Driver>(&mut self, table: &mut ConnectionTable<D>, key: SlotKey) {
+        let reason = "the request's head did not arrive in time; send it at once";
+        self.answer_last(table, key, &Answer::error(Status::REQUEST_TIMEOUT, reason));
+    }
+
+    /// Refuses a connection whose input cannot be kept: with an answer where one can be given.
+    pub(crate) fn refuse_unread<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        key: SlotKey,
+    ) {
+        match table.takes_answer(key) {
+            true => self.answer_last(table, key, &Answer::busy(NO_ROOM)),
+            false => table.close(key, CloseReason::Rejected),
+        }
+    }
+
+    /// Answers a probe. A connection that is not counted ends with it.
+    pub(crate) fn answer_probe<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        key: SlotKey,
+        request: &Request<'_>,
+        answer: &Answer,
+        is_admitted: bool,
+    ) {
+        self.answer_as(table, key, request, answer, is_admitted, Cors::default());
     }
 
     /// Writes the last answer of a connection: the next request could not be found, or is not

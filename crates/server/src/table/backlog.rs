@@ -4,6 +4,9 @@
 mod shared_frame;
 /// Policies of a full backlog.
 mod overflow;
+/// What simulations see of backlogs.
+#[cfg(any(test, feature = "sim"))]
+mod sim;
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -89,18 +92,6 @@ impl Backlogs {
     /// Returns the memory of all backlogs: of the frames, and of the queues.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.memory.bytes() + self.count * size_of::<(u32, Backlog)>()
-    }
-
-    /// Returns the memory of all backlogs, counted one by one.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn count_memory_bytes(&self) -> usize {
-        let backlogs = self.shelves.iter().flat_map(Shelf::values);
-        let own = size_of::<(u32, Backlog)>();
-        let queues = backlogs.clone().map(|backlog| own + backlog.queue_bytes());
-        let pieces = backlogs.flat_map(|backlog| &backlog.pieces);
-        let frames = pieces.filter_map(Piece::shared_frame);
-        let frames: HashMap<_, _> = frames.collect();
-        queues.sum::<usize>() + frames.values().sum::<usize>()
     }
 
     /// Drops the older half of the events that wait in a backlog, by their bytes. See
@@ -240,14 +231,6 @@ impl Backlog {
     /// Returns the bytes that count against the bound of a backlog: those that wait, and the queue.
     pub(crate) fn cost(&self) -> usize {
         self.bytes + (self.pieces.len() - self.dropped) * PIECE_BYTES
-    }
-
-    /// Returns the memory of the queue.
-    #[cfg(any(test, feature = "sim"))]
-    fn queue_bytes(&self) -> usize {
-        let pieces = self.pieces.iter().filter(|piece| !piece.is_cleared());
-        let topics = self.topics.as_ref().map(|topics| topics.memory_bytes());
-        pieces.count() * PIECE_BYTES + topics.unwrap_or_default()
     }
 
     /// Returns how long the socket has taken nothing, nor its peer acknowledged anything.

@@ -198,18 +198,6 @@ impl<D: Driver> ConnectionTable<D> {
         self.slots.len()
     }
 
-    /// Returns whether nothing is kept for TLS.
-    #[cfg(test)]
-    pub(crate) fn is_without_tls(&self) -> bool {
-        self.tls.is_empty()
-    }
-
-    /// Returns whether no side table keeps anything.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn is_without_extras(&self) -> bool {
-        self.tls.is_empty() && self.clients.is_empty()
-    }
-
     /// Returns whether there is a history to catch up from.
     pub(crate) const fn has_history(&self) -> bool {
         self.has_history

@@ -19,18 +19,6 @@ impl<D: Driver> ConnectionTable<D> {
         self.tls_input_bytes
     }
 
-    /// Returns the memory of all buffers, counted one by one.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn count_buffer_bytes(&self) -> usize {
-        let (mut full, mut tls_input) = (0, 0);
-        for slot in 0..self.slots() {
-            let blocked = self.at(slot).filter(|(_, connection)| connection.blocked);
-            full += usize::from(blocked.is_some());
-            tls_input += self.tls_input_bytes_of(slot);
-        }
-        self.backlogs.count_memory_bytes() + full * self.limits.full_socket_bytes + tls_input
-    }
-
     /// Lets a session with a full socket give way by its policy, if that frees anything. Sessions
     /// that fall behind by it catch up afterwards. Returns the policy.
     pub(crate) fn give_way(&mut self, key: SlotKey) -> Option<SlowPolicy> {
