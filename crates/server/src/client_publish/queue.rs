@@ -8,7 +8,7 @@ use std::sync::Arc;
 use reactor::{Mailbox, SlotKey};
 use router::Event;
 
-use super::publisher::{EventPublisher, PublishError};
+use super::{EventPublisher, PublishError};
 use crate::limits::{
     CLIENT_EVENT_BYTES, CLIENT_EVENTS_BYTES_MAX, CLIENT_GROUP_BYTES, CLIENT_GROUP_EVENTS_MAX,
 };
