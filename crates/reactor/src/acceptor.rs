@@ -118,17 +118,17 @@ impl<L, T> Acceptor<L, T> {
 
     /// Accepts one connection from a listener. Pauses accepting when the process is out of
     /// descriptors.
-    pub fn accept<D: Driver<Listener = L>>(
+    pub fn accept<D: Driver<Listener = L>, C: Count>(
         &mut self,
         driver: &mut D,
-        counters: &impl Count,
+        counters: &C,
         now: Tick,
         id: u32,
     ) -> Accepted<D::Socket> {
         let Some(open) = self.get(id) else {
             return Accepted::Nobody;
         };
-        count_accept(counters);
+        counters.add(C::Metric::ACCEPTS, 1);
         let accepted = driver.accept(&open.listener);
         if let Accepted::Exhausted(errno) = accepted {
             self.pause(driver, counters, now, &errno);
@@ -137,10 +137,10 @@ impl<L, T> Acceptor<L, T> {
     }
 
     /// Pauses accepting, as descriptors or the kernel's memory for watches have run out.
-    pub fn pause<D: Driver<Listener = L>>(
+    pub fn pause<D: Driver<Listener = L>, C: Count>(
         &mut self,
         driver: &mut D,
-        counters: &impl Count,
+        counters: &C,
         now: Tick,
         error: &impl Display,
     ) {
@@ -148,7 +148,7 @@ impl<L, T> Acceptor<L, T> {
             return;
         }
         if self.paused_until.is_none() {
-            count_pause(counters);
+            counters.add(C::Metric::ACCEPT_PAUSES, 1);
             self.pause_listeners(driver, true);
         }
         self.paused_until = Some(now.after(PAUSE));
@@ -203,12 +203,4 @@ impl<L, T> Acceptor<L, T> {
             driver.pause_listener(&open.listener, Token::listener(open.id), paused);
         }
     }
-}
-
-fn count_accept<C: Count>(counters: &C) {
-    counters.add(C::Metric::ACCEPTS, 1);
-}
-
-fn count_pause<C: Count>(counters: &C) {
-    counters.add(C::Metric::ACCEPT_PAUSES, 1);
 }

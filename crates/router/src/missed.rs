@@ -17,7 +17,6 @@ use graph::Key;
 use history::{Followed, History, Missed};
 
 use crate::mailboxes::Mailboxes;
-use crate::recorder::Recorder;
 use crate::route::Router;
 
 thread_local! {
@@ -44,22 +43,12 @@ impl<M: Mailboxes> Router<M> {
         count_max: usize,
         missed: &mut Vec<Missed>,
     ) -> bool {
-        missed.clear();
-        let Some(recorder) = self.recorder() else {
-            return false;
-        };
-        self.with_followed(keys, after, |followed| {
-            let more = search(
-                recorder,
-                followed,
-                self.slice,
-                missed,
-                |history, followed, found| history.missed(followed, last, count_max, found),
-            );
-            let are_many = missed.len() > count_max;
-            missed.truncate(count_max);
-            more || are_many
-        })
+        let more = self.search(keys, after, missed, |history, followed, found| {
+            history.missed(followed, last, count_max, found)
+        });
+        let are_many = missed.len() > count_max;
+        missed.truncate(count_max);
+        more || are_many
     }
 
     /// Finds the latest events after a position, up to and including `last`, that concern a session
@@ -72,22 +61,11 @@ impl<M: Mailboxes> Router<M> {
         count_max: usize,
         found: &mut Vec<Missed>,
     ) {
-        found.clear();
-        if let Some(recorder) = self.recorder() {
-            self.with_followed(keys, after, |followed| {
-                search(
-                    recorder,
-                    followed,
-                    self.slice,
-                    found,
-                    |history, followed, found| {
-                        history.latest(followed, last, count_max, found);
-                        false
-                    },
-                );
-                found.drain(..found.len().saturating_sub(count_max));
-            });
-        }
+        self.search(keys, after, found, |history, followed, found| {
+            history.latest(followed, last, count_max, found);
+            false
+        });
+        found.drain(..found.len().saturating_sub(count_max));
     }
 
     /// Finds, of the last `count` events up to and including `last` of each subject that a session
@@ -102,22 +80,12 @@ impl<M: Mailboxes> Router<M> {
         count_max: usize,
         found: &mut Vec<Missed>,
     ) -> bool {
-        found.clear();
-        let Some(recorder) = self.recorder() else {
-            return false;
-        };
-        self.with_followed(keys, after, |followed| {
-            let more = search(
-                recorder,
-                followed,
-                self.slice,
-                found,
-                |history, followed, found| history.rewind(followed, last, count, count_max, found),
-            );
-            let are_many = found.len() > count_max;
-            found.truncate(count_max);
-            more || are_many
-        })
+        let more = self.search(keys, after, found, |history, followed, found| {
+            history.rewind(followed, last, count, count_max, found)
+        });
+        let are_many = found.len() > count_max;
+        found.truncate(count_max);
+        more || are_many
     }
 
     /// Keeps, of events after a position that were found earlier, those that concern a session with
@@ -133,6 +101,37 @@ impl<M: Mailboxes> Router<M> {
                 found.retain(|missed| history.concerns(missed, &followed));
             });
         });
+    }
+
+    /// Searches a slice of the subjects at a time, as publishers wait while the history is read.
+    /// Sets `found` to what was found of all slices, in ascending order. Returns whether a slice
+    /// has more.
+    fn search(
+        &self,
+        keys: &[Key],
+        after: u64,
+        found: &mut Vec<Missed>,
+        search: impl Fn(&History, Copied<Iter<'_, Followed>>, &mut Vec<Missed>) -> bool,
+    ) -> bool {
+        found.clear();
+        let Some(recorder) = self.recorder() else {
+            return false;
+        };
+        let mut more = false;
+        self.with_followed(keys, after, |followed| {
+            for (nth, slice) in followed.chunks(self.slice).enumerate() {
+                let followed = slice.iter().copied();
+                if nth == 0 {
+                    more |= recorder.read(|history| search(history, followed, found));
+                } else {
+                    let mut others = Vec::new();
+                    more |= recorder.read(|history| search(history, followed, &mut others));
+                    found.append(&mut others);
+                }
+            }
+        });
+        found.sort_unstable_by_key(|missed| missed.position);
+        more
     }
 
     /// Calls `search` with the subjects of a session, each once, and with the position after which
@@ -191,28 +190,4 @@ fn raise(subjects: &mut [Followed], additions: &[(Key, u64)]) {
             subjects[index].after = subjects[index].after.max(position);
         }
     }
-}
-
-/// Searches a slice of the subjects at a time, as publishers wait while the history is read. Sets
-/// `found` to what was found of all slices, in ascending order. Returns whether a slice has more.
-fn search(
-    recorder: &Recorder,
-    followed: &[Followed],
-    slice: usize,
-    found: &mut Vec<Missed>,
-    search: impl Fn(&History, Copied<Iter<'_, Followed>>, &mut Vec<Missed>) -> bool,
-) -> bool {
-    let mut more = false;
-    for (nth, slice) in followed.chunks(slice).enumerate() {
-        let followed = slice.iter().copied();
-        if nth == 0 {
-            more |= recorder.read(|history| search(history, followed, found));
-        } else {
-            let mut others = Vec::new();
-            more |= recorder.read(|history| search(history, followed, &mut others));
-            found.append(&mut others);
-        }
-    }
-    found.sort_unstable_by_key(|missed| missed.position);
-    more
 }

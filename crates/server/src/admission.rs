@@ -14,7 +14,6 @@ use crate::stats::Metric;
 /// Counts of one worker's connections against the limits of the server.
 pub(crate) struct Admission {
     shared: Arc<Shared>,
-    pub(crate) live: Arc<LiveSettings>,
     /// Where connections come from, by slot. Kept only while sources are limited.
     sources: HashMap<u32, Source>,
 }
@@ -22,7 +21,6 @@ pub(crate) struct Admission {
 impl Admission {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         Self {
-            live: Arc::clone(&shared.settings.live),
             shared,
             sources: HashMap::new(),
         }
@@ -34,13 +32,18 @@ impl Admission {
     /// # Errors
     ///
     /// The metric that counts refusals by the limit that was reached.
-    pub(crate) fn admit(&mut self, index: u32, peer: IpAddr) -> Result<(), Metric> {
+    pub(crate) fn admit(
+        &mut self,
+        live: &LiveSettings,
+        index: u32,
+        peer: IpAddr,
+    ) -> Result<(), Metric> {
         // A trusted proxy has the connections of many clients: these are counted one by one.
-        if !self.live.policy.trusts(peer) {
-            self.count_source(index, peer)?;
+        if !live.policy.trusts(peer) {
+            self.count_source(live, index, peer)?;
         }
         let connections = self.shared.connections.fetch_add(1, Ordering::Relaxed);
-        if connections >= self.live.max_connections {
+        if connections >= live.max_connections {
             self.leave(index);
             return Err(Metric::RefusedServer);
         }
@@ -52,10 +55,15 @@ impl Admission {
     /// # Errors
     ///
     /// Like [`admit`](Self::admit). The connection stays admitted.
-    pub(crate) fn admit_client(&mut self, index: u32, client: IpAddr) -> Result<(), Metric> {
+    pub(crate) fn admit_client(
+        &mut self,
+        live: &LiveSettings,
+        index: u32,
+        client: IpAddr,
+    ) -> Result<(), Metric> {
         match self.sources.contains_key(&index) {
             true => Ok(()),
-            false => self.count_source(index, client),
+            false => self.count_source(live, index, client),
         }
     }
 
@@ -64,12 +72,17 @@ impl Admission {
     /// # Errors
     ///
     /// Like [`admit`](Self::admit). The connection is no longer admitted.
-    pub(crate) fn admit_proxied(&mut self, index: u32, client: IpAddr) -> Result<(), Metric> {
+    pub(crate) fn admit_proxied(
+        &mut self,
+        live: &LiveSettings,
+        index: u32,
+        client: IpAddr,
+    ) -> Result<(), Metric> {
         // Another proxy may stand before the one that sends the header.
-        if self.live.policy.trusts(client) {
+        if live.policy.trusts(client) {
             return Ok(());
         }
-        let counted = self.count_source(index, client);
+        let counted = self.count_source(live, index, client);
         if counted.is_err() {
             self.leave(index);
         }
@@ -77,8 +90,13 @@ impl Admission {
     }
 
     /// Counts a connection against the limit of its source, if there is one.
-    fn count_source(&mut self, index: u32, address: IpAddr) -> Result<(), Metric> {
-        let Some(limit) = self.live.max_connections_per_address else {
+    fn count_source(
+        &mut self,
+        live: &LiveSettings,
+        index: u32,
+        address: IpAddr,
+    ) -> Result<(), Metric> {
+        let Some(limit) = live.max_connections_per_address else {
             return Ok(());
         };
         let source = Source::from(address);
@@ -87,12 +105,6 @@ impl Admission {
         }
         self.sources.insert(index, source);
         Ok(())
-    }
-
-    /// Returns whether clients behind trusted proxies are counted.
-    pub(crate) fn counts_clients(&self) -> bool {
-        let has_proxies = !self.live.policy.settings().trusted_proxies.is_empty();
-        has_proxies && self.live.max_connections_per_address.is_some()
     }
 
     /// Removes an admitted connection from the counts.

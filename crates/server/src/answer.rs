@@ -14,12 +14,8 @@ mod date;
 mod responder;
 /// Answers to requests that have waited.
 mod later;
-/// Requests that do not arrive whole.
-mod unread;
 /// Entries of the access log.
 mod logged;
-/// Answers to load balancers.
-mod probe;
 
 pub(crate) use content::{Answer, EVENT_STREAM, Fields, HTML};
 pub(crate) use later::RequestManner;

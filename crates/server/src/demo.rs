@@ -23,7 +23,6 @@ const PLACEHOLDER: &str = r#"<meta name="control" content="">"#;
 pub struct DemoPage {
     /// The element that [`PLACEHOLDER`] is replaced by.
     control: Box<str>,
-    body: Box<[u8]>,
     policy: Arc<str>,
 }
 
@@ -35,35 +34,23 @@ impl DemoPage {
             SocketAddr::V4(control) => format!("http://{control}"),
             SocketAddr::V6(control) => format!("http://localhost:{}", control.port()),
         };
-        let filled = format!(r#"<meta name="control" content="{origin}">"#);
         let connect = format!("connect-src 'self' {origin}");
         Self {
-            body: filled_page(&filled, false),
-            control: filled.into(),
+            control: format!(r#"<meta name="control" content="{origin}">"#).into(),
             policy: PAGE_POLICY.replace("connect-src 'self'", &connect).into(),
         }
     }
 
-    /// Makes it the page of a server that keeps who is online.
-    #[must_use]
-    pub(crate) fn with_presence(mut self) -> Self {
-        self.body = filled_page(&self.control, true);
-        self
-    }
-
-    pub(crate) fn answer(&self) -> Answer {
+    /// Makes the answer with the page of a server that keeps who is online, or does not.
+    pub(crate) fn answer(&self, is_presence_kept: bool) -> Answer {
+        let page = page_of(is_presence_kept).replace(PLACEHOLDER, &self.control);
         Answer {
             status: Status::OK,
             content_type: HTML,
             fields: Fields::Page(Arc::clone(&self.policy)),
-            body: Cow::Owned(self.body.to_vec()),
+            body: Cow::Owned(page.into_bytes()),
         }
     }
-}
-
-fn filled_page(control: &str, is_presence_kept: bool) -> Box<[u8]> {
-    let page = page_of(is_presence_kept).replace(PLACEHOLDER, control);
-    page.into_bytes().into()
 }
 
 /// Returns whether a request names this machine, and has no field that a proxy adds.
@@ -88,7 +75,7 @@ mod tests {
             ("[::1]:81", "http://localhost:81"),
         ] {
             let page = page(control);
-            let answer = page.answer();
+            let answer = page.answer(false);
             let body = str::from_utf8(&answer.body).unwrap();
             assert!(body.contains(&format!(r#"name="control" content="{origin}""#)));
             let policy = format!("connect-src 'self' {origin};");
@@ -100,9 +87,10 @@ mod tests {
     fn the_page_shows_who_is_online_where_that_is_kept() {
         let shows = |page: &str| page.contains(r#"<meta name="presence" content="on">"#);
         assert!(shows(page_of(true)) && !shows(page_of(false)));
-        let body = |page: DemoPage| String::from_utf8(page.answer().body.into_owned()).unwrap();
-        assert!(!shows(&body(page("127.0.0.1:81"))));
-        let with = body(page("127.0.0.1:81").with_presence());
+        let page = page("127.0.0.1:81");
+        let body = |is_kept| String::from_utf8(page.answer(is_kept).body.into_owned()).unwrap();
+        assert!(!shows(&body(false)));
+        let with = body(true);
         assert!(shows(&with) && with.contains("http://127.0.0.1:81"));
     }
 

@@ -6,10 +6,11 @@ use std::time::Duration;
 use reactor::{Driver, Tick};
 use router::WorkerId;
 
-use crate::limits::{DRAIN_SLOTS_PER_TURN, FAREWELL_INTERVAL, FAREWELLS_PER_SECOND};
+use crate::limits::{DRAIN_SLOTS_PER_TURN, FAREWELL_INTERVAL};
 use crate::refusal::share;
 use crate::session::{LastWord, Polls, end_stream};
 use crate::settings::LiveSettings;
+use crate::stage::Stage;
 use crate::table::{CloseReason, ConnectionTable, Phase};
 
 /// Rate of farewells. Made with the first of them.
@@ -23,8 +24,8 @@ struct Pace {
 impl Pace {
     /// Begins the farewells of one of so many workers to its connections, of which the last is due
     /// well before the time that is `left` is over.
-    fn new(now: Tick, connections: u64, workers: u16, left: Duration) -> Self {
-        let share = FAREWELLS_PER_SECOND / u64::from(workers.max(1));
+    fn new(per_second: u64, now: Tick, connections: u64, workers: u16, left: Duration) -> Self {
+        let share = per_second / u64::from(workers.max(1));
         let within_limit = connections * 1250 / (left.as_millis() as u64).max(1);
         Self {
             began: now,
@@ -57,8 +58,23 @@ pub(crate) struct Drain {
     /// The next slot to send a farewell to.
     slot: u32,
     farewells_done: bool,
+    /// Whether further farewells can be sent at once.
+    are_farewells_due: bool,
     /// Whether the worker ends with it. Otherwise there are only farewells.
     ends: bool,
+}
+
+impl Stage for Option<Drain> {
+    fn has_work(&self) -> bool {
+        self.as_ref().is_some_and(|drain| drain.are_farewells_due)
+    }
+
+    fn next_in(&self, now: Tick, _connections: usize) -> Option<Duration> {
+        let drain = self.as_ref()?;
+        let end = drain.ends.then(|| drain.deadline.since(now));
+        let farewells = (!drain.farewells_done).then_some(FAREWELL_INTERVAL);
+        end.into_iter().chain(farewells).min()
+    }
 }
 
 impl Drain {
@@ -81,6 +97,7 @@ impl Drain {
             after: taken,
             slot: 0,
             farewells_done: false,
+            are_farewells_due: true,
             ends,
         }
     }
@@ -88,18 +105,6 @@ impl Drain {
     /// Returns whether the worker ends with it.
     pub(crate) const fn ends(&self) -> bool {
         self.ends
-    }
-
-    /// Returns the time until there is something to do: further farewells, or the end.
-    pub(crate) fn next_in(&self, now: Tick) -> Option<Duration> {
-        let end = self.ends.then(|| self.deadline.since(now));
-        let farewells = (!self.farewells_done).then_some(FAREWELL_INTERVAL);
-        end.into_iter().chain(farewells).min()
-    }
-
-    /// Returns whether farewells can be sent now.
-    pub(crate) fn has_farewells(&self, now: Tick) -> bool {
-        !self.farewells_done && self.pace.is_none_or(|pace| pace.due(now) > 0)
     }
 
     /// Sends farewells to as many connections as one turn may. `oldest` is the number of the oldest
@@ -116,9 +121,10 @@ impl Drain {
         let (slots, now) = (table.slots(), table.clock.now);
         let connections = table.len() as u64;
         let left = self.deadline.since(now);
+        let per_second = table.limits.farewells_per_second;
         let pace = self
             .pace
-            .get_or_insert_with(|| Pace::new(now, connections, self.workers, left));
+            .get_or_insert_with(|| Pace::new(per_second, now, connections, self.workers, left));
         let mut due = pace.due(now);
         let last = slots.min(self.slot.saturating_add(DRAIN_SLOTS_PER_TURN));
         while due > 0 && self.slot < last {
@@ -148,6 +154,7 @@ impl Drain {
             }
         }
         self.farewells_done = self.slot >= slots;
+        self.are_farewells_due = !self.farewells_done && pace.due(now) > 0;
     }
 
     /// Returns whether the worker has nothing left to do, or no time. `is_delivering` tells whether

@@ -9,24 +9,19 @@ use std::sync::Arc;
 use reactor::{Mailbox, SlotKey};
 use router::{Counts, Parcel, SessionRef, WorkerId};
 
-use crate::losses::{Losses, Lost, by_session};
+use crate::losses::{Lost, by_session};
 use crate::mail::{Mail, SessionReport};
 use crate::observer::Observer;
 use crate::parcel::parcel_weight;
 use crate::presence::{Presence, ProcessEdges};
+use crate::shared::Shared;
 use crate::stats::{Metric, WorkerStats};
 
 /// The number and mailbox of an external worker. Owned by the thread of that worker; shared with
 /// the threads that wake it.
 pub struct ExternalWorker {
     pub(crate) id: WorkerId,
-    pub(crate) mailbox: Arc<Mailbox<Mail>>,
-    /// What the mailbox refused.
-    pub(crate) losses: Arc<Losses>,
-    /// Metrics of deliveries. The worker counts everything else itself.
-    pub(crate) stats: Arc<WorkerStats>,
-    pub(crate) observer: Option<Observer>,
-    pub(crate) presence: Option<Arc<Presence>>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// A command from the server to an external worker.
@@ -53,6 +48,18 @@ pub enum WorkerCommand {
 }
 
 impl ExternalWorker {
+    pub(crate) const fn new(id: WorkerId, shared: Arc<Shared>) -> Self {
+        Self { id, shared }
+    }
+
+    fn mailbox(&self) -> &Mailbox<Mail> {
+        self.shared.mailbox(self.id)
+    }
+
+    pub(crate) fn stats(&self) -> &WorkerStats {
+        self.shared.stats(self.id)
+    }
+
     /// Returns the number of this worker among all workers.
     pub const fn id(&self) -> WorkerId {
         self.id
@@ -64,21 +71,21 @@ impl ExternalWorker {
     }
 
     /// Returns whom the worker tells of its sessions, if there is an observer.
-    pub const fn observer(&self) -> Option<&Observer> {
-        self.observer.as_ref()
+    pub fn observer(&self) -> Option<&Observer> {
+        self.shared.settings.observer.as_ref()
     }
 
     /// Returns who is online, if the server keeps it.
-    pub const fn presence(&self) -> Option<&Arc<Presence>> {
-        self.presence.as_ref()
+    pub fn presence(&self) -> Option<&Arc<Presence>> {
+        self.shared.presence.as_ref()
     }
 
     /// Takes the commands that have arrived, in order.
     pub fn take_commands(&self) -> impl Iterator<Item = WorkerCommand> {
         // In this order: a loss is noted before any later event is posted.
-        let mail = self.mailbox.take();
-        let lost = self.losses.take();
-        self.stats
+        let mail = self.mailbox().take();
+        let lost = self.shared.losses(self.id).take();
+        self.stats()
             .add(Metric::DeliveriesShed, lost.recipients() as u64);
         let lost = match lost {
             Lost::Listed { deliveries, .. } if deliveries.is_empty() => None,
@@ -94,7 +101,7 @@ impl ExternalWorker {
             Mail::Presence(parcel) => Some(WorkerCommand::Presence(ProcessEdges(parcel))),
             Mail::PresenceSnapshots => Some(WorkerCommand::PresenceSnapshots),
             Mail::PresenceChanged(sessions) => {
-                self.mailbox.release(sessions.weight());
+                self.mailbox().release(sessions.weight());
                 Some(WorkerCommand::PresenceChanged(sessions.0))
             }
             Mail::Inspect { sessions, report } => Some(WorkerCommand::Inspect(sessions, report)),
@@ -115,35 +122,35 @@ impl ExternalWorker {
 
     /// Settles a parcel: counts the results of its deliveries and wakes its publisher.
     pub fn settle(&self, parcel: &Parcel, counts: Counts) {
-        self.stats.delivered(counts);
+        self.stats().delivered(counts);
         parcel.tally.add(counts);
         parcel.tally.settle();
-        self.mailbox.release(parcel_weight(parcel));
+        self.mailbox().release(parcel_weight(parcel));
     }
 
     /// Makes room for the edges that come after these.
     pub fn release_presence(&self, edges: &ProcessEdges) {
-        self.mailbox.release(edges.0.weight());
+        self.mailbox().release(edges.0.weight());
     }
 
     /// Announces that the worker is about to sleep, and returns whether it may.
     pub fn may_sleep(&self) -> bool {
-        self.mailbox.may_sleep()
+        self.mailbox().may_sleep()
     }
 
     /// Announces that the worker is awake, so that no other thread needs to wake it.
     pub fn wake_up(&self) {
-        self.mailbox.wake_up();
+        self.mailbox().wake_up();
     }
 
     /// Wakes the worker if it sleeps.
     pub fn ring(&self) {
-        self.mailbox.ring();
+        self.mailbox().ring();
     }
 
     /// Closes the mailbox. Parcels that are in it, and all later ones, are counted as shed.
     pub fn close_mailbox(&self) {
-        for mail in self.mailbox.close() {
+        for mail in self.mailbox().close() {
             if let Mail::Deliver(parcel) = mail {
                 let shed = parcel.sessions();
                 let counts = Counts {
@@ -159,6 +166,6 @@ impl ExternalWorker {
 impl AsFd for ExternalWorker {
     /// The descriptor that becomes readable, as an edge, when the worker must wake.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.mailbox.as_ref().as_fd()
+        self.mailbox().as_fd()
     }
 }

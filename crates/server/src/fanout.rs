@@ -28,13 +28,11 @@ use reactor::{Driver, SlotKey};
 use router::Parcel;
 
 use crate::frames::{TurnEvent, TurnFrames};
-use crate::limits::{
-    LARGE_RECIPIENTS_PER_TURN, LARGE_VISITS_PER_TURN, PAYLOAD_BYTES_PER_TURN, SCRATCH_KEPT_BYTES,
-    SESSIONS_PER_FLUSH, SMALL_DELIVERY_RECIPIENTS, SMALL_RECIPIENTS_PER_TURN,
-};
+use crate::limits::{Limits, PAYLOAD_BYTES_PER_TURN, SCRATCH_KEPT_BYTES};
 use crate::parcel::ParcelInFlight;
 use crate::replay::LiveEvent;
 use crate::session::{Sessions, Wake};
+use crate::stage::Stage;
 use crate::table::{Connection, ConnectionTable, Extras, OwedFrame, OwedPlace, Phase, Session};
 use sweep::{Swept, place_of};
 
@@ -156,14 +154,34 @@ impl Batch {
     }
 }
 
+impl Stage for Fanout {
+    fn has_work(&self) -> bool {
+        !self.small.is_empty() || !self.waiting.is_empty() || !self.sweep.is_empty()
+    }
+
+    fn trim(&mut self) {
+        if self.owed.links.capacity() * size_of::<Link>() > SCRATCH_KEPT_BYTES {
+            self.owed = OwedFrames::default();
+            self.aimed = Vec::new();
+            self.batch = Batch::default();
+        }
+        if !self.has_work() {
+            self.small.shrink_to(SCRATCH_KEPT_BYTES / size_of::<Run>());
+            self.waiting
+                .shrink_to(SCRATCH_KEPT_BYTES / size_of::<Queued>());
+            self.subjects.shrink_to(0);
+        }
+    }
+}
+
 impl Fanout {
     /// Queues a parcel's deliveries.
-    pub(crate) fn add(&mut self, parcel: Parcel) {
+    pub(crate) fn add(&mut self, parcel: Parcel, limits: &Limits) {
         let parcel = Rc::new(ParcelInFlight::new(parcel));
         for (delivery, index) in parcel.deliveries().iter().zip(0..) {
             let number = self.taken;
             self.taken += 1;
-            let is_large = delivery.recipients.as_slice().len() > SMALL_DELIVERY_RECIPIENTS;
+            let is_large = delivery.recipients.as_slice().len() > limits.small_delivery_recipients;
             let subject = &parcel.event(index).subject;
             if is_large || (!self.subjects.is_empty() && self.subjects.contains_key(subject)) {
                 *self.subjects.entry(subject.clone()).or_default() += 1;
@@ -230,29 +248,9 @@ impl Fanout {
         waiting.into_iter().chain(swept).min()
     }
 
-    /// Returns whether deliveries are in flight.
-    pub(crate) fn has_work(&self) -> bool {
-        !self.small.is_empty() || !self.waiting.is_empty() || !self.sweep.is_empty()
-    }
-
     /// Returns whether a large delivery is in flight.
     pub(crate) const fn is_sweeping(&self) -> bool {
         !self.sweep.is_empty()
-    }
-
-    /// Frees working memory that grew in a burst.
-    pub(crate) fn trim(&mut self) {
-        if self.owed.links.capacity() * size_of::<Link>() > SCRATCH_KEPT_BYTES {
-            self.owed = OwedFrames::default();
-            self.aimed = Vec::new();
-            self.batch = Batch::default();
-        }
-        if !self.has_work() {
-            self.small.shrink_to(SCRATCH_KEPT_BYTES / size_of::<Run>());
-            self.waiting
-                .shrink_to(SCRATCH_KEPT_BYTES / size_of::<Queued>());
-            self.subjects.shrink_to(0);
-        }
     }
 
     /// Serves as many small deliveries as one turn may, and a slice of the large ones. Counts the
@@ -271,7 +269,7 @@ impl Fanout {
         }
         self.owe_small(table, sessions, frames);
         frames.end_small();
-        self.join_sweep();
+        self.join_sweep(table.limits);
         self.owe_large(table, sessions, frames);
         sessions.replays.tell_unstored(table);
         self.flush(table, frames);
@@ -284,7 +282,7 @@ impl Fanout {
         frames: &mut TurnFrames,
     ) {
         let (mut recipients, mut bytes) = (0, 0);
-        while recipients < SMALL_RECIPIENTS_PER_TURN
+        while recipients < table.limits.small_recipients_per_turn
             && bytes < PAYLOAD_BYTES_PER_TURN
             && let Some(run) = self.small.front_mut()
         {
@@ -315,13 +313,13 @@ impl Fanout {
         sessions: &mut Sessions,
         frames: &mut TurnFrames,
     ) {
-        let sessions_max = self.owed.sessions.len() + LARGE_RECIPIENTS_PER_TURN;
+        let sessions_max = self.owed.sessions.len() + table.limits.large_recipients_per_turn;
         let mut visits = 0;
         while self.is_sweeping()
             && self.owed.sessions.len() < sessions_max
-            && visits < LARGE_VISITS_PER_TURN
+            && visits < table.limits.large_visits_per_turn
         {
-            let end = self.sweep_end();
+            let end = self.sweep_end(table.limits);
             for swept in &mut self.sweep {
                 let slice = swept.take(end);
                 if slice.is_empty() {
@@ -345,7 +343,7 @@ impl Fanout {
 
     /// Sends the frames of all sessions, group by group.
     fn flush<D: Driver>(&mut self, table: &mut ConnectionTable<D>, frames: &mut TurnFrames) {
-        for group in self.owed.sessions.chunks(SESSIONS_PER_FLUSH) {
+        for group in self.owed.sessions.chunks(table.limits.sessions_per_flush) {
             // All that a group needs is in the cache when its first system call is made: each call
             // leaves the processor to wait for whatever is fetched after it, one line at a time.
             table.clear_owed(group.iter().map(|owed| owed.key));

@@ -20,6 +20,7 @@ use wire::transport::Framing;
 
 use crate::limits::SCRATCH_KEPT_BYTES;
 use crate::parcel::ParcelInFlight;
+use crate::stage::Stage;
 use crate::table::{FrameMemory, SharedFrame};
 pub(crate) use lanes::TurnEvent;
 use lanes::{LANES, LanePlaces, Lanes};
@@ -61,6 +62,23 @@ struct Entry {
 /// Most bytes of an entry: a turn reads one for each recipient.
 const ENTRY_BYTES_MAX: usize = 56;
 const _: () = assert!(size_of::<Entry>() <= ENTRY_BYTES_MAX);
+
+impl Stage for TurnFrames {
+    fn trim(&mut self) {
+        if self.bytes.capacity() > SCRATCH_KEPT_BYTES {
+            self.bytes = Vec::new();
+        }
+        if self.events.capacity() * size_of::<Entry>() > SCRATCH_KEPT_BYTES {
+            self.events = Vec::new();
+            self.frames = Vec::new();
+            self.parcels = Vec::new();
+        }
+        if self.shared.capacity() != 0 {
+            self.shared = HashMap::new();
+        }
+        self.lanes.trim();
+    }
+}
 
 impl TurnFrames {
     /// Makes an empty set. `epoch` names this run of the server in event ids.
@@ -167,7 +185,16 @@ impl TurnFrames {
                     }
                     _ => sequence,
                 };
-                let event = wire_event(&self.epoch, sequence, complete, event);
+                let kind = event.event_type.as_ref().map(EventType::as_str);
+                let Event {
+                    subject, payload, ..
+                } = event;
+                let (content_type, payload) = (payload.content_type(), payload.bytes());
+                let at = (&*self.epoch, sequence);
+                let event = WireEvent {
+                    complete,
+                    ..wire_event(at, subject, kind, content_type, payload)
+                };
                 self.frames
                     .push(frame::encode(encoding, &event, &mut self.bytes));
                 if let Some(place) = NonZeroU32::new(self.frames.len() as u32) {
@@ -264,38 +291,34 @@ impl TurnFrames {
         self.overtaken = None;
         weight
     }
+}
 
-    /// Frees working memory that grew in a burst.
-    pub(crate) fn trim(&mut self) {
-        if self.bytes.capacity() > SCRATCH_KEPT_BYTES {
-            self.bytes = Vec::new();
-        }
-        if self.events.capacity() * size_of::<Entry>() > SCRATCH_KEPT_BYTES {
-            self.events = Vec::new();
-            self.frames = Vec::new();
-            self.parcels = Vec::new();
-        }
-        if self.shared.capacity() != 0 {
-            self.shared = HashMap::new();
-        }
-        self.lanes.trim();
+/// Returns an id as the encoders take it.
+pub(crate) fn wire_subject(id: &Id) -> Subject<'_> {
+    match id {
+        Id::Integer(number) => Subject::Integer(*number),
+        Id::Text(text) => Subject::Text(text),
     }
 }
 
-fn wire_event<'a>(epoch: &'a str, sequence: u64, complete: u64, event: &'a Event) -> WireEvent<'a> {
+/// Returns an event at a position as the encoders take it.
+pub(crate) fn wire_event<'a>(
+    (epoch, sequence): (&'a str, u64),
+    subject: &'a Id,
+    kind: Option<&'a str>,
+    content_type: ContentType,
+    payload: &'a [u8],
+) -> WireEvent<'a> {
     WireEvent {
         epoch,
         sequence,
-        complete,
-        subject: match &event.subject {
-            Id::Integer(number) => Subject::Integer(*number),
-            Id::Text(text) => Subject::Text(text),
-        },
-        kind: event.event_type.as_ref().map(EventType::as_str),
-        payload: match event.payload.content_type() {
-            ContentType::Json => WirePayload::Json(event.payload.bytes()),
-            ContentType::Text => WirePayload::Text(event.payload.bytes()),
-            ContentType::Binary => WirePayload::Binary(event.payload.bytes()),
+        complete: sequence,
+        subject: wire_subject(subject),
+        kind,
+        payload: match content_type {
+            ContentType::Json => WirePayload::Json(payload),
+            ContentType::Text => WirePayload::Text(payload),
+            ContentType::Binary => WirePayload::Binary(payload),
         },
     }
 }

@@ -10,9 +10,8 @@ use std::time::Duration;
 
 use reactor::{Driver, Tenths, Tick};
 
-use crate::limits::{
-    BUFFER_SLOTS_PER_TURN, FULL_SOCKET_PATIENCE, GIVE_WAY_RETRY_INTERVAL, LARGEST_BUFFERS_MAX,
-};
+use crate::limits::{FULL_SOCKET_PATIENCE, GIVE_WAY_RETRY_INTERVAL, Limits};
+use crate::stage::Stage;
 use crate::table::{ConnectionTable, Phase};
 
 /// Buffers to be freed, in this order: first those of sessions, by their policy; then input that
@@ -69,9 +68,9 @@ struct Walk {
 struct Largest(BinaryHeap<Reverse<(usize, Reverse<u64>, u32)>>);
 
 impl Largest {
-    fn push(&mut self, bytes: usize, since: Tenths, slot: u32) {
+    fn push(&mut self, bytes: usize, since: Tenths, slot: u32, limits: &Limits) {
         self.0.push(Reverse((bytes, Reverse(since.tick().0), slot)));
-        if self.0.len() > LARGEST_BUFFERS_MAX {
+        if self.0.len() > limits.largest_buffers_max {
             self.0.pop();
         }
     }
@@ -81,6 +80,16 @@ impl Largest {
         let descending = self.0.into_sorted_vec();
         let candidate = move |Reverse((bytes, _, slot))| Candidate { kind, slot, bytes };
         descending.into_iter().rev().map(candidate)
+    }
+}
+
+impl Stage for LargestBuffers {
+    fn has_work(&self) -> bool {
+        self.walk.is_some() || !self.found.is_empty()
+    }
+
+    fn next_in(&self, now: Tick, _connections: usize) -> Option<Duration> {
+        self.retry_at.map(|retry_at| retry_at.since(now))
     }
 }
 
@@ -99,19 +108,9 @@ impl LargestBuffers {
         *self = Self::new(self.scope);
     }
 
-    /// Returns whether there is work to do now.
-    pub(crate) const fn has_work(&self) -> bool {
-        self.walk.is_some() || !self.found.is_empty()
-    }
-
     /// Returns whether the search has found nothing to be freed, and waits.
     pub(crate) const fn waits(&self) -> bool {
         self.retry_at.is_some()
-    }
-
-    /// Returns the time until the next search.
-    pub(crate) fn next_in(&self, now: Tick) -> Option<Duration> {
-        self.retry_at.map(|retry_at| retry_at.since(now))
     }
 
     /// Takes the next buffer to be freed. When all that a search has found is taken, another
@@ -151,7 +150,7 @@ impl Walk {
         scope: Scope,
         input_bytes: impl Fn(u32) -> usize,
     ) -> bool {
-        let end = (self.next + BUFFER_SLOTS_PER_TURN).min(table.slots());
+        let end = (self.next + table.limits.buffer_slots_per_turn).min(table.slots());
         for slot in self.next..end {
             let Some((key, connection)) = table.at(slot) else {
                 continue;
@@ -162,17 +161,19 @@ impl Walk {
             {
                 let stalled_for = backlog.stalled_for(table.clock.now);
                 if table.policy_that_frees(key).is_some() {
-                    self.backlogs.push(backlog.cost(), connection.since, slot);
+                    self.backlogs
+                        .push(backlog.cost(), connection.since, slot, table.limits);
                 } else if stalled_for >= FULL_SOCKET_PATIENCE {
                     self.full_sockets
-                        .push(backlog.cost(), connection.since, slot);
+                        .push(backlog.cost(), connection.since, slot, table.limits);
                 }
             }
             // The input of a connection that ends goes with it, and not earlier.
             let is_ending = matches!(connection.phase, Phase::Ending { .. } | Phase::Closed);
             let input = if is_ending { 0 } else { input_bytes(slot) };
             if input > 0 {
-                self.inputs.push(input, connection.since, slot);
+                self.inputs
+                    .push(input, connection.since, slot, table.limits);
             }
         }
         self.next = end;

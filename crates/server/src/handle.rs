@@ -7,13 +7,12 @@ mod tickets;
 
 use std::convert::Infallible;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use graph::Graph;
-use parking_lot::{Mutex, RwLock};
 use presence::Millis;
 use reactor::{MetricDescription, SlotKey, Snapshot};
 use router::{Router, SessionRef, WorkerId};
@@ -21,13 +20,14 @@ use router::{Router, SessionRef, WorkerId};
 use crate::access_log::AccessLog;
 use crate::client_publish::{ClientPublishing, EventPublisher};
 use crate::demo::DemoPage;
-use crate::identity::{IdentityStore, KeyFetcher};
+use crate::identity::KeyFetcher;
 use crate::login_check::LoginChecker;
 use crate::mail::{Mail, Reload, SessionReport};
 use crate::post::Post;
 use crate::presence::Presence;
 use crate::settings::LiveSettings;
-use crate::stats::{Metric, ServerStats, WorkerStats};
+use crate::shared::Shared;
+use crate::stats::{Metric, ServerStats};
 
 /// Reload under way. It need not be awaited.
 #[derive(Debug)]
@@ -41,58 +41,49 @@ impl PendingReload {
     }
 }
 
-/// Adds the metrics of an external worker to those of the server.
-pub(crate) type AddMetrics = dyn Fn(&mut Snapshot) + Send + Sync;
-
 /// Handle to a running server for other threads. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
-    pub(crate) router: Arc<Router<Post>>,
-    pub(crate) stats: Arc<[Arc<WorkerStats>]>,
-    pub(crate) external_metrics: Arc<RwLock<Vec<Box<AddMetrics>>>>,
-    pub(crate) draining: Arc<AtomicBool>,
-    pub(crate) paused: Arc<AtomicBool>,
-    pub(crate) unready: Arc<AtomicBool>,
-    pub(crate) access_log: Option<AccessLog>,
-    pub(crate) demo: Arc<OnceLock<DemoPage>>,
-    pub(crate) client_publishing: Arc<OnceLock<ClientPublishing>>,
-    pub(crate) live: Arc<Mutex<Arc<LiveSettings>>>,
-    pub(crate) identity: Arc<IdentityStore>,
-    pub(crate) presence: Option<Arc<Presence>>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl Handle {
     /// Returns the router, to publish, to send and to look up sessions.
     pub fn router(&self) -> &Router<Post> {
-        &self.router
+        &self.shared.router
     }
 
     /// Returns the router, for a thread that outlives its handle.
     pub fn router_shared(&self) -> Arc<Router<Post>> {
-        Arc::clone(&self.router)
+        Arc::clone(&self.shared.router)
     }
 
     /// Returns the graph of subscriptions.
     pub fn graph(&self) -> &Graph {
-        self.router.graph()
+        self.shared.router.graph()
     }
 
     /// Returns the metrics of all workers.
     pub fn stats(&self) -> ServerStats {
-        let workers = self.stats.iter().map(AsRef::as_ref);
+        let workers = self.shared.stats.iter().map(AsRef::as_ref);
         let mut snapshot = ServerStats::of(workers, self.live_settings().buffer_bytes);
-        snapshot.access_log = self.access_log.as_ref().map(AccessLog::counts);
+        snapshot.access_log = self
+            .shared
+            .settings
+            .access_log
+            .as_ref()
+            .map(AccessLog::counts);
         for (metrics, mailbox) in snapshot
             .metrics
             .workers
             .iter_mut()
-            .zip(&self.router.mailboxes().mailboxes)
+            .zip(&self.shared.router.mailboxes().mailboxes)
         {
             metrics[Metric::MailboxMessages as usize] = mailbox.waiting() as u64;
             metrics[Metric::MailboxBytes as usize] = mailbox.outstanding() as u64;
         }
         // Last, because added metrics move the indexes of the server's own.
-        for add in self.external_metrics.read().iter() {
+        for add in self.shared.external_metrics.read().iter() {
             add(&mut snapshot.metrics);
         }
         snapshot
@@ -106,24 +97,24 @@ impl Handle {
         read: impl Fn() -> Snapshot + Send + Sync + 'static,
     ) {
         let add = move |server: &mut Snapshot| server.add(worker.0.into(), &read());
-        self.external_metrics.write().push(Box::new(add));
+        self.shared.external_metrics.write().push(Box::new(add));
     }
 
     /// Declares the metrics of a kind of external worker, so that they have the value zero where no
     /// such worker runs.
     pub fn declare_metrics(&self, metrics: Vec<MetricDescription>) {
         let declare = move |server: &mut Snapshot| server.declare(&metrics);
-        self.external_metrics.write().push(Box::new(declare));
+        self.shared.external_metrics.write().push(Box::new(declare));
     }
 
     /// Returns whether the server is draining.
     pub fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Relaxed)
+        self.shared.draining.load(Ordering::Relaxed)
     }
 
     /// Returns whether the server takes no streams until it is [resumed](Self::resume).
     pub fn is_paused(&self) -> bool {
-        self.paused.load(Ordering::Relaxed)
+        self.shared.paused.load(Ordering::Relaxed)
     }
 
     /// Reports on sessions: `report` is called on each concerned worker's thread with those of them
@@ -151,13 +142,13 @@ impl Handle {
         report: impl Fn(Vec<SessionReport>) + Send + Sync + 'static,
     ) {
         let report = Arc::new(report);
-        for mailbox in &self.router.mailboxes().mailboxes {
+        self.to_all(|| {
             let report = Arc::clone(&report);
-            mailbox.insert(Mail::Slowest {
+            Mail::Slowest {
                 limit,
                 report: Box::new(move |sessions| report(sessions)),
-            });
-        }
+            }
+        });
     }
 
     /// Logs sessions out and closes their connections in their workers' next turns.
@@ -167,7 +158,7 @@ impl Handle {
 
     /// Returns the current settings among those that can change without touching a stream.
     pub fn live_settings(&self) -> Arc<LiveSettings> {
-        Arc::clone(&self.live.lock())
+        Arc::clone(&self.shared.live.lock())
     }
 
     /// Replaces the settings that can change without touching a stream by those that `change` makes
@@ -175,60 +166,56 @@ impl Handle {
     /// begins after it. One call at a time takes effect, and none undoes another.
     pub fn reload(&self, change: impl FnOnce(&LiveSettings) -> LiveSettings) -> PendingReload {
         let (pending, reload) = mpsc::sync_channel(1);
-        let mut live = self.live.lock();
+        let mut live = self.shared.live.lock();
         *live = Arc::new(change(&live));
-        for mailbox in &self.router.mailboxes().mailboxes {
-            mailbox.insert(Mail::Reload(Reload {
+        self.to_all(|| {
+            Mail::Reload(Reload {
                 live: Arc::clone(&live),
                 pending: pending.clone(),
-            }));
-        }
+            })
+        });
         PendingReload(reload)
     }
 
     /// Sets the handler that fetches key sets when a token names an unknown key. Only the first
     /// call counts. Without a handler, such tokens are refused at once.
     pub fn fetch_keys_with(&self, fetcher: Box<KeyFetcher>) {
-        self.identity.key_fetch.set_fetcher(fetcher);
+        self.shared.identity.key_fetch.set_fetcher(fetcher);
     }
 
     /// Sets who decides on logins, if [`Settings::login_check`](crate::Settings::login_check) is
     /// set. Only the first call counts.
     pub fn check_logins_with(&self, checker: Box<dyn LoginChecker>) {
-        let _ = self.identity.login_checker.set(checker);
+        let _ = self.shared.identity.login_checker.set(checker);
     }
 
     /// Lets the page publish. Only the first call counts.
     pub fn open_demo(&self, page: DemoPage) {
-        let page = match self.presence {
-            Some(_) => page.with_presence(),
-            None => page,
-        };
-        let _ = self.demo.set(page);
+        let _ = self.shared.demo.set(page);
     }
 
     /// Tells all clients to reconnect, and answers new streams with 503, until
     /// [`resume`](Self::resume) is called: clients are to go to another server.
     pub fn pause(&self) {
-        if !self.paused.swap(true, Ordering::Relaxed) {
+        if !self.shared.paused.swap(true, Ordering::Relaxed) {
             self.to_all(|| Mail::Drain { ends: false });
         }
     }
 
     /// Takes streams again.
     pub fn resume(&self) {
-        self.paused.store(false, Ordering::Relaxed);
+        self.shared.paused.store(false, Ordering::Relaxed);
     }
 
     /// Sets what `/readyz` of the public listener says while the server takes streams: whether new
     /// clients should come here.
     pub fn set_ready(&self, is_ready: bool) {
-        self.unready.store(!is_ready, Ordering::Relaxed);
+        self.shared.unready.store(!is_ready, Ordering::Relaxed);
     }
 
     /// Starts to drain the server; see [`crate::Server::join`].
     pub fn drain(&self) {
-        if !self.draining.swap(true, Ordering::Relaxed) {
+        if !self.shared.draining.swap(true, Ordering::Relaxed) {
             self.to_all(|| Mail::Drain { ends: true });
         }
     }
@@ -245,7 +232,7 @@ impl Handle {
         event_bytes_max: usize,
     ) -> io::Result<()> {
         let publishing = ClientPublishing::start(publisher, event_bytes_max)?;
-        if let Err(another) = self.client_publishing.set(publishing) {
+        if let Err(another) = self.shared.client_publishing.set(publishing) {
             another.end();
         }
         Ok(())
@@ -253,20 +240,20 @@ impl Handle {
 
     /// Returns who is online; `None` if the server does not keep it.
     pub fn presence(&self) -> Option<&Presence> {
-        self.presence.as_deref()
+        self.shared.presence.as_deref()
     }
 
     /// Takes what has changed, and tells what is due. To be called every tenth of a second, from
     /// one thread, with the time since the first call.
     pub fn tick_presence(&self, now: Millis) {
-        if let Some(presence) = &self.presence {
-            presence.tick(&self.router, now);
+        if let Some(presence) = &self.shared.presence {
+            presence.tick(&self.shared.router, now);
         }
     }
 
     /// Sends mail to each worker.
     pub(crate) fn to_all(&self, mail: impl Fn() -> Mail) {
-        for mailbox in &self.router.mailboxes().mailboxes {
+        for mailbox in &self.shared.router.mailboxes().mailboxes {
             mailbox.insert(mail());
         }
     }
@@ -277,8 +264,7 @@ impl Handle {
         sessions.sort_unstable();
         for group in sessions.chunk_by(|a, b| a.worker() == b.worker()) {
             let keys = group.iter().map(|session| session.key()).collect();
-            let mailbox = self.router.mailboxes().mailbox(group[0].worker());
-            mailbox.insert(mail(keys));
+            self.shared.mailbox(group[0].worker()).insert(mail(keys));
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! A scan over all slots sends them; one pass takes the time between two heartbeats.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use reactor::{Driver, SlotScan, Tick};
@@ -12,6 +13,8 @@ use wire::websocket::{Opcode, push_frame};
 use crate::frames::push;
 use crate::limits::HEARTBEAT_SCAN_INTERVAL;
 use crate::session::WebSockets;
+use crate::settings::LiveSettings;
+use crate::stage::Stage;
 use crate::stats::Metric;
 use crate::table::{CloseReason, ConnectionTable, Extras, Phase};
 
@@ -27,27 +30,23 @@ pub(crate) struct Heartbeats {
     scan: SlotScan,
 }
 
+impl Stage for Heartbeats {
+    fn next_in(&self, now: Tick, connections: usize) -> Option<Duration> {
+        let is_needed = !self.period.is_zero() && connections > 0;
+        is_needed.then(|| self.scan.next_in(now))
+    }
+
+    fn reload(&mut self, live: &Arc<LiveSettings>) {
+        self.period = live.heartbeat;
+    }
+}
+
 impl Heartbeats {
     pub(crate) const fn new(period: Duration) -> Self {
         Self {
             period,
             scan: SlotScan::new(HEARTBEAT_SCAN_INTERVAL),
         }
-    }
-
-    /// Changes the time between two heartbeats.
-    pub(crate) const fn set_period(&mut self, period: Duration) {
-        self.period = period;
-    }
-
-    /// Returns the time until the next heartbeats are due; `None` without sessions or heartbeats.
-    pub(crate) fn next_in<D: Driver>(
-        &self,
-        table: &ConnectionTable<D>,
-        now: Tick,
-    ) -> Option<Duration> {
-        let is_needed = !self.period.is_zero() && !table.is_empty();
-        is_needed.then(|| self.scan.next_in(now))
     }
 
     /// Sends a heartbeat to each idle session whose slot is due. It carries `position` unless the

@@ -10,17 +10,23 @@ mod proxy_header;
 mod handshake;
 /// Input that is kept.
 mod kept;
+/// What simulations see of it.
+#[cfg(any(test, feature = "sim"))]
+mod sim;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::mem;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use reactor::{Driver, RateLimitedWarnings, Received, SlotKey};
 use tls::ServerConfig;
 use wire::head::{self, HEAD_BYTES_MAX, HeadError, Request};
 
 use crate::limits::{BLOCK_BYTES, READS_PER_TURN, REQUESTS_PER_TURN};
+use crate::settings::LiveSettings;
+use crate::stage::Stage;
 use crate::table::{CloseReason, ConnectionTable, Extras, Phase};
 use handshake::TlsInput;
 use kept::KeptInput;
@@ -65,6 +71,25 @@ pub(crate) struct Ingress {
     warnings: RateLimitedWarnings,
 }
 
+impl Stage for Ingress {
+    /// Connections must be read without a signal, or their handshakes begun.
+    fn has_work(&self) -> bool {
+        !self.unread.is_empty() || self.tls.has_waiting()
+    }
+
+    fn trim(&mut self) {
+        self.tls.trim();
+    }
+
+    fn forget(&mut self, key: SlotKey) {
+        self.drop_kept(key.index);
+    }
+
+    fn reload(&mut self, live: &Arc<LiveSettings>) {
+        self.tls.config.clone_from(&live.tls);
+    }
+}
+
 impl Ingress {
     pub(crate) fn new(tls: Option<ServerConfig>, warnings: RateLimitedWarnings) -> Self {
         Self {
@@ -75,22 +100,6 @@ impl Ingress {
             tls: TlsInput::new(tls),
             warnings,
         }
-    }
-
-    /// Replaces the configuration of handshakes that begin from now on.
-    pub(crate) fn set_tls(&mut self, tls: Option<ServerConfig>) {
-        self.tls.config = tls;
-    }
-
-    /// Returns whether connections must be read without a signal.
-    pub(crate) fn has_unread(&self) -> bool {
-        !self.unread.is_empty() || self.tls.has_waiting()
-    }
-
-    /// Returns whether no input is kept.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.kept.is_empty() && !self.has_unread()
     }
 
     /// Refuses input of further connections that has not arrived whole, or no longer.
@@ -108,14 +117,8 @@ impl Ingress {
         self.kept.bytes_of(slot)
     }
 
-    /// Returns the memory of the input that is kept, counted one by one.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn count_kept_bytes(&self) -> usize {
-        self.kept.count_bytes()
-    }
-
-    /// Removes the input that was kept for a closed connection.
-    pub(crate) fn forget(&mut self, index: u32) {
+    /// Removes the input that was kept for a connection.
+    pub(crate) fn drop_kept(&mut self, index: u32) {
         self.kept.remove(index);
     }
 

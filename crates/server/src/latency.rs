@@ -10,6 +10,7 @@ use std::time::Duration;
 use reactor::SharedClock;
 
 use crate::limits::SCRATCH_KEPT_BYTES;
+use crate::stage::Stage;
 use crate::stats::WorkerStats;
 
 /// Parcels of a worker that were settled in the current turn.
@@ -19,6 +20,14 @@ pub(crate) struct DeliveryLatencies {
     offset: Duration,
     /// When the parcels of the turn were accepted, by the clock of publishers.
     done: Vec<Duration>,
+}
+
+impl Stage for DeliveryLatencies {
+    fn trim(&mut self) {
+        if self.done.capacity() * mem::size_of::<Duration>() > SCRATCH_KEPT_BYTES {
+            self.done.shrink_to(0);
+        }
+    }
 }
 
 impl DeliveryLatencies {
@@ -45,13 +54,6 @@ impl DeliveryLatencies {
         let now = passed + self.offset;
         for accepted in self.done.drain(..) {
             stats.delivery_latency.record(now.saturating_sub(accepted));
-        }
-    }
-
-    /// Frees working memory that grew in a burst.
-    pub(crate) fn trim(&mut self) {
-        if self.done.capacity() * mem::size_of::<Duration>() > SCRATCH_KEPT_BYTES {
-            self.done.shrink_to(0);
         }
     }
 }

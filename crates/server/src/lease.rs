@@ -8,23 +8,29 @@ mod scan;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
+use std::num::NonZeroU32;
+use std::time::Duration;
 
 use auth::UnixSeconds;
 use auth::tickets::TicketKey;
+use reactor::Tick;
 
-use crate::limits::SLOTS_PER_SHELF;
+use crate::limits::Limits;
+use crate::stage::Stage;
+use crate::table::SparseSlots;
 
-pub(crate) use scan::{LEASE_HORIZON_SECONDS, LeaseScan};
+pub(crate) use scan::LEASE_HORIZON_SECONDS;
+use scan::LeaseScan;
 
 /// Bytes of a lease. A million sessions that logged in by tokens take 16 MB.
 const LEASE_BYTES_MAX: usize = 16;
-const _: () = assert!(size_of::<Lease>() <= LEASE_BYTES_MAX);
+const _: () = assert!(size_of::<Option<Lease>>() <= LEASE_BYTES_MAX);
 
 /// Lease of a session. Kept by slot, from login to logout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lease {
     /// When the session ends at the latest, in seconds since 1970; [`Lease::NEVER`] for no end.
-    expires: u32,
+    expires: NonZeroU32,
     /// When the identity was issued, in seconds since 1970.
     issued: u32,
     /// The id that the client is.
@@ -55,14 +61,7 @@ impl Fingerprints {
 }
 
 impl Lease {
-    const NEVER: u32 = u32::MAX;
-    /// Marks a slot without a lease.
-    const VACANT: Self = Self {
-        expires: 0,
-        issued: 0,
-        subject: Fingerprint::NONE,
-        token: Fingerprint::NONE,
-    };
+    const NEVER: NonZeroU32 = NonZeroU32::MAX;
 
     /// Makes the lease of a session that `identity` opens.
     pub(crate) fn of(identity: &auth::Identity, fingerprints: &Fingerprints) -> Self {
@@ -70,9 +69,9 @@ impl Lease {
             Some(name) => fingerprints.of(name),
             None => Fingerprint::NONE,
         };
-        let expires = identity.expires.map_or(Self::NEVER, seconds);
+        let expires = identity.expires.map_or(u32::MAX, seconds);
         Self {
-            expires: expires.max(1),
+            expires: NonZeroU32::new(expires).unwrap_or(NonZeroU32::MIN),
             issued: identity.issued.map_or(0, seconds),
             subject: name(&identity.subject),
             token: name(&identity.token_id),
@@ -85,14 +84,14 @@ impl Lease {
     }
 
     /// Returns whether the session must end before `time`.
-    pub(crate) const fn ends_before(&self, time: UnixSeconds) -> bool {
-        self.expires != Self::NEVER && (self.expires as u64) < time.0
+    pub(crate) fn ends_before(&self, time: UnixSeconds) -> bool {
+        self.expires != Self::NEVER && u64::from(self.expires.get()) < time.0
     }
 }
 
 /// Seconds that fit into a lease: until 2106.
 fn seconds(time: UnixSeconds) -> u32 {
-    u32::try_from(time.0).unwrap_or(Lease::NEVER)
+    u32::try_from(time.0).unwrap_or(u32::MAX)
 }
 
 /// Revoked identities, as a worker finds their sessions.
@@ -114,31 +113,22 @@ impl Revoked {
     }
 }
 
-/// Leases of a worker's sessions, by slot. Slots share shelves, which exist while one of their
-/// slots has a lease.
-#[derive(Debug, Default)]
+/// Leases of a worker's sessions, by slot, and the search among them.
+#[derive(Debug)]
 pub(crate) struct Leases {
-    shelves: Vec<Option<Shelf>>,
-    count: usize,
+    slots: SparseSlots<Lease>,
     /// Tickets of the sessions that logged in by one.
     tickets: HashMap<u32, TicketKey>,
-}
-
-#[derive(Debug)]
-struct Shelf {
-    leases: Box<[Lease]>,
-    count: u32,
+    scan: LeaseScan,
 }
 
 impl Leases {
-    /// Returns whether no session has a lease.
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    /// Returns a number above the slots of all leases.
-    pub(crate) const fn slots(&self) -> u32 {
-        self.shelves.len() as u32 * SLOTS_PER_SHELF
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            slots: SparseSlots::new(limits),
+            tickets: HashMap::new(),
+            scan: LeaseScan::default(),
+        }
     }
 
     /// Adds the lease of the session in a slot, and the ticket that it logged in by.
@@ -146,26 +136,13 @@ impl Leases {
         if let Some(ticket) = ticket {
             self.tickets.insert(slot, ticket);
         }
-        let number = (slot / SLOTS_PER_SHELF) as usize;
-        if self.shelves.len() <= number {
-            self.shelves.resize_with(number + 1, || None);
-        }
-        let shelf = self.shelves[number].get_or_insert_with(|| Shelf {
-            leases: vec![Lease::VACANT; SLOTS_PER_SHELF as usize].into_boxed_slice(),
-            count: 0,
-        });
-        let place = &mut shelf.leases[(slot % SLOTS_PER_SHELF) as usize];
-        debug_assert_eq!(*place, Lease::VACANT, "a session has one lease");
-        *place = lease;
-        shelf.count += 1;
-        self.count += 1;
+        debug_assert!(self.get(slot).is_none(), "a session has one lease");
+        self.slots.insert(slot, lease);
     }
 
     /// Returns the lease of the session in a slot.
     pub(crate) fn get(&self, slot: u32) -> Option<&Lease> {
-        let shelf = self.shelves.get((slot / SLOTS_PER_SHELF) as usize)?;
-        let lease = &shelf.as_ref()?.leases[(slot % SLOTS_PER_SHELF) as usize];
-        (*lease != Lease::VACANT).then_some(lease)
+        self.slots.get(slot)
     }
 
     /// Removes what is left of the session in a slot, and returns its ticket.
@@ -176,24 +153,31 @@ impl Leases {
 
     /// Removes the lease of the session in a slot, which is about to end.
     pub(crate) fn remove(&mut self, slot: u32) {
-        let place = self.shelves.get_mut((slot / SLOTS_PER_SHELF) as usize);
-        let Some(Some(shelf)) = place else {
-            return;
-        };
-        let lease = &mut shelf.leases[(slot % SLOTS_PER_SHELF) as usize];
-        if *lease == Lease::VACANT {
-            return;
-        }
-        *lease = Lease::VACANT;
-        shelf.count -= 1;
-        self.count -= 1;
-        if shelf.count == 0
-            && let Some(place) = place
-        {
-            *place = None;
-        }
-        if self.count == 0 {
-            self.shelves = Vec::new();
-        }
+        self.slots.remove(slot);
+    }
+
+    /// Returns the slots whose leases run out before their next visit.
+    pub(crate) fn expired(&mut self, now: Tick, time: UnixSeconds) -> Vec<u32> {
+        self.scan.expired(&self.slots, now, time)
+    }
+
+    /// Searches for sessions of a revoked identity in the next turns.
+    pub(crate) fn search(&mut self, revoked: Revoked) {
+        self.scan.search(revoked);
+    }
+
+    /// Goes on with the search, and returns the slots that it finds in this turn.
+    pub(crate) fn revoked(&mut self, limits: &Limits) -> Vec<u32> {
+        self.scan.revoked(&self.slots, limits.leases_per_turn)
+    }
+}
+
+impl Stage for Leases {
+    fn has_work(&self) -> bool {
+        self.scan.is_searching()
+    }
+
+    fn next_in(&self, now: Tick, _connections: usize) -> Option<Duration> {
+        (!self.slots.is_empty()).then(|| self.scan.next_in(now))
     }
 }

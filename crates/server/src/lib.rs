@@ -35,6 +35,8 @@ mod external;
 mod stats;
 /// State shared by all workers.
 mod shared;
+/// What all stages of a worker are asked for alike.
+mod stage;
 /// Worker: the stages, and the control flow between them.
 mod worker;
 /// Records, sockets, backlogs and deadlines of all connections.

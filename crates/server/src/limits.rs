@@ -1,7 +1,220 @@
 //! Fixed bounds, each with its reason. Those that an operator may want to change are in
-//! [`crate::Settings`]. Some are smaller in tests, so that a handful of connections reaches them.
+//! [`crate::Settings`].
 
 use std::time::Duration;
+
+/// Bounds that a simulation makes smaller, so that a handful of connections reaches them. Handed to
+/// a server at its start.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    /// Recipients of small events served in one turn: about 5 ms of sending at 5 µs each, which is
+    /// how long a new connection may have to wait; and what a turn keeps of them stays in the
+    /// cache.
+    pub(crate) small_recipients_per_turn: usize,
+    /// Sessions that are sent large events in one turn, between which small events are served:
+    /// about 1 ms of sending.
+    pub(crate) large_recipients_per_turn: usize,
+    /// Recipients of large events looked at in one turn: a session that is sent several events
+    /// counts for each, and so does one that is sent nothing, as it reads on from the history.
+    /// About 100 µs.
+    pub(crate) large_visits_per_turn: usize,
+    /// Large deliveries served at a time, so that a session owed all of them gets them in one
+    /// system call without a slice growing beyond measure.
+    pub(crate) swept_max: usize,
+    /// A delivery with more recipients than this is large and waits in a line of its own.
+    pub(crate) small_delivery_recipients: usize,
+    /// Recipients of lost deliveries that are listed for a worker until its next turn, eight bytes
+    /// each. Beyond it, each of its sessions is taken to have lost them: to list a million would
+    /// keep publishers waiting, and sorting them takes a worker longer than a look at its sessions.
+    pub(crate) lost_recipients_max: usize,
+    /// Bytes that a session is fed at a time from the history, and one event more: about what a
+    /// socket takes at once.
+    pub(crate) replay_bytes_per_step: usize,
+    /// Bytes that all sessions are fed from the history in one turn, so that a storm of resumes
+    /// does not keep live events waiting.
+    pub(crate) replay_bytes_per_turn: usize,
+    /// Sessions fed from the history in one turn: to find what one missed takes from one to a
+    /// hundred microseconds.
+    pub(crate) replays_per_turn: usize,
+    /// Events that a session is fed at a time from the history: more than fit into the bytes of a
+    /// step, unless they are small.
+    pub(crate) replay_events_per_step: usize,
+    /// Events searched for in the history at a time, for several steps: a search follows all events
+    /// of its subjects back to the first, so that one for each step would take time in proportion
+    /// to the square of what a session has missed.
+    pub(crate) search_events_max: usize,
+    /// Events that a session with a full socket holds before it is deferred, so that no further
+    /// ones are planned for it. To be deferred and planned for again costs a lock of the directory
+    /// each, and the wait for a planning period; to hold so many costs about as much.
+    pub(crate) held_until_deferred: u32,
+    /// Searches that a worker keeps for later steps, 256 KiB each. Beyond it the oldest is made
+    /// again.
+    pub(crate) searches_kept_max: usize,
+    /// Events that a client gets after a reset, the latest ones: it has to load its state anyway.
+    pub(crate) reset_events_max: usize,
+    /// Edges of presence that backends can read back: some minutes of a busy server, 40 bytes each
+    /// and the text of the id.
+    pub(crate) presence_feed_max: usize,
+    /// Ids of which a node tells the nodes of its cluster again in a tick, so that a node with half
+    /// a million of them tells another that has started within half a minute, in some 200 KB a
+    /// second.
+    pub(crate) presence_node_edges_max: usize,
+    /// Recipients of edges that are planned before they are sent to the workers, 16 bytes each.
+    pub(crate) presence_recipients_max: usize,
+    /// Ids in a piece of a snapshot: some ten kilobytes, as much as a socket takes at once.
+    pub(crate) presence_ids_max: usize,
+    /// Subscriptions that are looked at for the snapshot of a poll, which is made at once: a
+    /// millisecond.
+    pub(crate) presence_poll_keys_max: usize,
+    /// Recipients of edges that are looked at in a turn: about 5 ms if all of them are sent to.
+    pub(crate) presence_recipients_per_turn: usize,
+    /// Snapshots that are begun or continued in a turn, between which sessions are served: half a
+    /// millisecond.
+    pub(crate) presence_snapshots_per_turn: usize,
+    /// Subscriptions that are looked at for the snapshots of a turn: half a millisecond.
+    pub(crate) presence_snapshot_keys_per_turn: usize,
+    /// Slots that are looked at in a turn for sessions that need a new snapshot.
+    pub(crate) presence_slots_per_turn: u32,
+    /// Sessions whose records and frames are made ready together, before the first of them is sent
+    /// to: few enough that the kernel's work for one does not drive those of the others out of the
+    /// cache.
+    pub(crate) sessions_per_flush: usize,
+    /// TLS handshakes that begin in one turn, between which sessions are served: about 1.5 ms.
+    pub(crate) handshakes_per_turn: usize,
+    /// Farewells that all workers together send in a second, so that those who come back to another
+    /// server at once, and the network on the way, are not met by all in one moment. More if the
+    /// time limit of the drain would pass before the last one.
+    pub(crate) farewells_per_second: u64,
+    /// Binary digits of how many slots have their backlogs kept together, to be looked at or moved
+    /// to a larger table at once: a table of 8192 is a few hundred kilobytes.
+    pub(crate) shelf_bits: u32,
+    /// Binary digits of how many slots share a shelf for values of a kind that few connections
+    /// have. Of the largest kind, TLS connections of 216 bytes, 256 are 54 KiB, which is what a
+    /// worker with a single one pays.
+    pub(crate) sparse_shelf_bits: u32,
+    /// Bytes that wait for a full socket beyond which a session reads on from the history instead.
+    /// With what the kernel keeps, such a session costs less than 64 KiB; a moment's delay is
+    /// bridged by frames that sessions share, which is cheaper than to read the history for each.
+    pub(crate) catch_up_backlog_bytes: usize,
+    /// Frames of a backlog that are looked through for one of the same subject and type; where more
+    /// wait, an index is made.
+    pub(crate) scanned_pieces_max: usize,
+    /// Backlogs visited in a turn to find the largest ones, and up to a shelf more: a million
+    /// sessions may all have one, and to visit this many takes some hundred microseconds.
+    pub(crate) backlogs_per_turn: usize,
+    /// What the kernel keeps for a full socket, by estimate: with [`UNSENT_BYTES_MAX`], 41 KiB were
+    /// measured for each of 100 clients that read nothing (docs/MEMORY.md, "In the kernel").
+    pub(crate) full_socket_bytes: usize,
+    /// Slots visited in a turn to find the largest buffers: some hundred microseconds where all of
+    /// them have one.
+    pub(crate) buffer_slots_per_turn: u32,
+    /// Buffers of each kind that one walk over all slots remembers, the largest: 128 KiB. A worker
+    /// with more walks again.
+    pub(crate) largest_buffers_max: usize,
+    /// Connections that give way in one turn, between which sessions are served: about 0.5 ms, as a
+    /// backlog may have more than a thousand frames. Where there are more workers than cores, the
+    /// turns of several add up before one of them accepts a connection.
+    pub(crate) give_ways_per_turn: usize,
+    /// Refused connections of a worker whose requests are awaited at a time; the oldest one beyond
+    /// is answered unread. So they keep at most 4 MiB of incomplete heads, and silent ones keep few
+    /// sockets. At 10,000 refusals a second, each still has 50 ms.
+    pub(crate) refused_awaited_max: usize,
+    /// Requests and messages of one worker that wait for a program outside to decide on their
+    /// login. Each keeps a head and a list of ids; further ones are answered as if nobody had
+    /// decided.
+    pub(crate) login_checks_max: usize,
+    /// Messages of one WebSocket session among them.
+    pub(crate) subscribe_checks_max: usize,
+    /// Requests that are taken up again in a turn after their login was decided on.
+    pub(crate) checked_logins_per_turn: usize,
+    /// Requests of one worker that wait for key sets at a time. Each keeps its head; further ones
+    /// are answered with 503.
+    pub(crate) awaiting_keys_max: usize,
+    /// Requests that are taken up again in a turn after key sets were fetched: each verifies a
+    /// token, which takes up to 60 µs.
+    pub(crate) awaited_keys_per_turn: usize,
+    /// Slots visited in a turn to find the sessions of a revoked identity: some hundred
+    /// microseconds.
+    pub(crate) leases_per_turn: u32,
+    /// Messages that the client of a WebSocket may send within [`CLIENT_MESSAGES_WINDOW`], pings
+    /// and pongs among them. Clients change what they follow now and then; ten a second for ever
+    /// would be a flood of answers.
+    pub(crate) client_messages_max: u32,
+    /// Events that the client of a WebSocket may publish within [`CLIENT_MESSAGES_WINDOW`]: half of
+    /// the messages that it may send. An event may cost a million times as much as its message.
+    pub(crate) client_publishes_max: u32,
+    /// Events that the clients of one address may publish within [`CLIENT_MESSAGES_WINDOW`]. Some
+    /// people share an address; one that opens many sessions gets no further than ten of them.
+    pub(crate) address_publishes_max: u32,
+    /// Events of clients that are not answered yet, over all workers; further ones are refused.
+    pub(crate) client_events_max: usize,
+    /// Bytes that a worker keeps of WebSocket messages that have not arrived whole. A client may
+    /// leave 64 KiB waiting; beyond this, whichever needs more is told to come back.
+    pub(crate) unfinished_bytes_max: usize,
+    /// Events in an answer to a poll; the next one has more.
+    pub(crate) poll_events_max: usize,
+    /// Bytes of an answer to a poll, after which no further event is added: a quarter of what a
+    /// session may leave unread.
+    pub(crate) poll_bytes_max: usize,
+    /// Polls looked at in one turn, between which sessions are served: about 2 ms.
+    pub(crate) polls_per_turn: usize,
+}
+
+impl Limits {
+    /// The bounds of every server but simulated ones.
+    pub(crate) const PRODUCTION: Self = Self {
+        small_recipients_per_turn: 1024,
+        large_recipients_per_turn: 128,
+        large_visits_per_turn: 2048,
+        swept_max: 16,
+        small_delivery_recipients: 256,
+        lost_recipients_max: 65_536,
+        replay_bytes_per_step: 64 << 10,
+        replay_bytes_per_turn: 256 << 10,
+        replays_per_turn: 64,
+        replay_events_per_step: 1024,
+        search_events_max: 16 << 10,
+        held_until_deferred: 64,
+        searches_kept_max: 8,
+        reset_events_max: 1000,
+        presence_feed_max: 65_536,
+        presence_node_edges_max: 2048,
+        presence_recipients_max: 65_536,
+        presence_ids_max: 1000,
+        presence_poll_keys_max: 16 << 10,
+        presence_recipients_per_turn: 1024,
+        presence_snapshots_per_turn: 64,
+        presence_snapshot_keys_per_turn: 8192,
+        presence_slots_per_turn: 4096,
+        sessions_per_flush: 32,
+        handshakes_per_turn: 16,
+        farewells_per_second: 20_000,
+        shelf_bits: 13,
+        sparse_shelf_bits: 8,
+        catch_up_backlog_bytes: 16 << 10,
+        scanned_pieces_max: 64,
+        backlogs_per_turn: 8192,
+        full_socket_bytes: 41 << 10,
+        buffer_slots_per_turn: 8192,
+        largest_buffers_max: 8192,
+        give_ways_per_turn: 32,
+        refused_awaited_max: 512,
+        login_checks_max: 1024,
+        subscribe_checks_max: 8,
+        checked_logins_per_turn: 64,
+        awaiting_keys_max: 1024,
+        awaited_keys_per_turn: 64,
+        leases_per_turn: 65_536,
+        client_messages_max: 100,
+        client_publishes_max: 50,
+        address_publishes_max: 500,
+        client_events_max: 1024,
+        unfinished_bytes_max: 16 << 20,
+        poll_events_max: 1000,
+        poll_bytes_max: 64 << 10,
+        polls_per_turn: 128,
+    };
+}
 
 /// Connections accepted in one turn, so that a storm of them does not keep sessions waiting: 64
 /// accepts take less than a millisecond.
@@ -18,77 +231,13 @@ pub(crate) const READS_PER_TURN: usize = 4;
 /// next.
 pub(crate) const REQUESTS_PER_TURN: usize = 64;
 
-/// Recipients of small events served in one turn: about 5 ms of sending at 5 µs each, which is how
-/// long a new connection may have to wait; and what a turn keeps of them stays in the cache.
-pub(crate) const SMALL_RECIPIENTS_PER_TURN: usize = if cfg!(test) { 4 } else { 1024 };
-
-/// Sessions that are sent large events in one turn, between which small events are served: about
-/// 1 ms of sending.
-pub(crate) const LARGE_RECIPIENTS_PER_TURN: usize = if cfg!(test) { 2 } else { 128 };
-
-/// Recipients of large events looked at in one turn: a session that is sent several events counts
-/// for each, and so does one that is sent nothing, as it reads on from the history. About 100 µs.
-pub(crate) const LARGE_VISITS_PER_TURN: usize = if cfg!(test) { 5 } else { 2048 };
-
-/// Large deliveries served at a time, so that a session owed all of them gets them in one system
-/// call without a slice growing beyond measure.
-pub(crate) const SWEPT_MAX: usize = if cfg!(test) { 3 } else { 16 };
-
-/// A delivery with more recipients than this is large and waits in a line of its own.
-pub(crate) const SMALL_DELIVERY_RECIPIENTS: usize = if cfg!(test) { 2 } else { 256 };
-
-/// Recipients of lost deliveries that are listed for a worker until its next turn, eight bytes
-/// each. Beyond it, each of its sessions is taken to have lost them: to list a million would keep
-/// publishers waiting, and sorting them takes a worker longer than a look at its sessions.
-pub(crate) const LOST_RECIPIENTS_MAX: usize = if cfg!(test) { 6 } else { 65_536 };
-
 /// Payload bytes that one turn may encode, so that the buffer they are encoded into stays small.
 /// One event is always let through.
 pub(crate) const PAYLOAD_BYTES_PER_TURN: usize = 256 << 10;
 
-/// Bytes that a session is fed at a time from the history, and one event more: about what a socket
-/// takes at once.
-pub(crate) const REPLAY_BYTES_PER_STEP: usize = if cfg!(test) { 300 } else { 64 << 10 };
-
-/// Bytes that all sessions are fed from the history in one turn, so that a storm of resumes does
-/// not keep live events waiting.
-pub(crate) const REPLAY_BYTES_PER_TURN: usize = if cfg!(test) { 600 } else { 256 << 10 };
-
-/// Sessions fed from the history in one turn: to find what one missed takes from one to a hundred
-/// microseconds.
-pub(crate) const REPLAYS_PER_TURN: usize = if cfg!(test) { 3 } else { 64 };
-
-/// Events that a session is fed at a time from the history: more than fit into the bytes of a step,
-/// unless they are small.
-pub(crate) const REPLAY_EVENTS_PER_STEP: usize = if cfg!(test) { 4 } else { 1024 };
-
-/// Events searched for in the history at a time, for several steps: a search follows all events of
-/// its subjects back to the first, so that one for each step would take time in proportion to the
-/// square of what a session has missed.
-pub(crate) const SEARCH_EVENTS_MAX: usize = if cfg!(test) { 11 } else { 16 << 10 };
-
-/// Events that a session with a full socket holds before it is deferred, so that no further ones
-/// are planned for it. To be deferred and planned for again costs a lock of the directory each, and
-/// the wait for a planning period; to hold so many costs about as much.
-pub(crate) const HELD_UNTIL_DEFERRED: u32 = if cfg!(test) { 2 } else { 64 };
-
-/// Searches that a worker keeps for later steps, 256 KiB each. Beyond it the oldest is made again.
-pub(crate) const SEARCHES_KEPT_MAX: usize = if cfg!(test) { 2 } else { 8 };
-
-/// Events that a client gets after a reset, the latest ones: it has to load its state anyway.
-pub(crate) const RESET_EVENTS_MAX: usize = if cfg!(test) { 8 } else { 1000 };
-
 /// Time between two looks at the planning period that sessions wait for. A publisher plans for some
 /// microseconds, or some milliseconds when it has a million recipients.
 pub(crate) const PERIOD_RETRY_INTERVAL: Duration = Duration::from_millis(1);
-
-/// Edges of presence that backends can read back: some minutes of a busy server, 40 bytes each and
-/// the text of the id.
-pub(crate) const PRESENCE_FEED_MAX: usize = if cfg!(test) { 8 } else { 65_536 };
-
-/// Ids of which a node tells the nodes of its cluster again in a tick, so that a node with half a
-/// million of them tells another that has started within half a minute, in some 200 KB a second.
-pub(crate) const PRESENCE_NODE_EDGES_MAX: usize = if cfg!(test) { 3 } else { 2048 };
 
 /// Time until what the log of a cluster did not take is told again.
 pub(crate) const PRESENCE_RETRY: Duration = Duration::from_secs(1);
@@ -97,36 +246,9 @@ pub(crate) const PRESENCE_RETRY: Duration = Duration::from_secs(1);
 /// is not known whose. A bulk load goes on for longer than a tick.
 pub(crate) const PRESENCE_ROUND_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Recipients of edges that are planned before they are sent to the workers, 16 bytes each.
-pub(crate) const PRESENCE_RECIPIENTS_MAX: usize = if cfg!(test) { 4 } else { 65_536 };
-
-/// Ids in a piece of a snapshot: some ten kilobytes, as much as a socket takes at once.
-pub(crate) const PRESENCE_IDS_MAX: usize = if cfg!(test) { 4 } else { 1000 };
-
-/// Subscriptions that are looked at for the snapshot of a poll, which is made at once: a
-/// millisecond.
-pub(crate) const PRESENCE_POLL_KEYS_MAX: usize = if cfg!(test) { 6 } else { 16 << 10 };
-
-/// Recipients of edges that are looked at in a turn: about 5 ms if all of them are sent to.
-pub(crate) const PRESENCE_RECIPIENTS_PER_TURN: usize = if cfg!(test) { 3 } else { 1024 };
-
-/// Snapshots that are begun or continued in a turn, between which sessions are served: half a
-/// millisecond.
-pub(crate) const PRESENCE_SNAPSHOTS_PER_TURN: usize = if cfg!(test) { 2 } else { 64 };
-
-/// Subscriptions that are looked at for the snapshots of a turn: half a millisecond.
-pub(crate) const PRESENCE_SNAPSHOT_KEYS_PER_TURN: usize = if cfg!(test) { 10 } else { 8192 };
-
-/// Slots that are looked at in a turn for sessions that need a new snapshot.
-pub(crate) const PRESENCE_SLOTS_PER_TURN: u32 = if cfg!(test) { 2 } else { 4096 };
-
 /// Buffers larger than this are given back to the allocator before a worker sleeps, so that a burst
 /// leaves nothing behind in any of a hundred workers.
 pub(crate) const SCRATCH_KEPT_BYTES: usize = 4 * 1024;
-
-/// Sessions whose records and frames are made ready together, before the first of them is sent to:
-/// few enough that the kernel's work for one does not drive those of the others out of the cache.
-pub(crate) const SESSIONS_PER_FLUSH: usize = if cfg!(test) { 2 } else { 32 };
 
 /// Bytes handed to the kernel and not sent, beyond which a socket counts as full. One segment more
 /// may be there: 41 KiB were measured for a client that reads nothing. Fewer would not fill a path
@@ -145,9 +267,6 @@ pub(crate) const FRAMES_PER_SEND: usize = 64;
 /// connection alone, and a record has 16 KiB.
 pub(crate) const RECORDS_PER_SEND: usize = 2;
 
-/// TLS handshakes that begin in one turn, between which sessions are served: about 1.5 ms.
-pub(crate) const HANDSHAKES_PER_TURN: usize = if cfg!(test) { 2 } else { 16 };
-
 /// Bytes of a record that has not arrived whole which a session may leave waiting: a session has
 /// only alerts and changes of keys to say, and no time limit to say them in.
 pub(crate) const SESSION_RECORD_BYTES_MAX: usize = 1024;
@@ -155,41 +274,11 @@ pub(crate) const SESSION_RECORD_BYTES_MAX: usize = 1024;
 /// Slots visited at a time while ending: a farewell is a system call.
 pub(crate) const DRAIN_SLOTS_PER_TURN: u32 = 1024;
 
-/// Farewells that all workers together send in a second, so that those who come back to another
-/// server at once, and the network on the way, are not met by all in one moment. More if the time
-/// limit of the drain would pass before the last one.
-pub(crate) const FAREWELLS_PER_SECOND: u64 = if cfg!(test) { 1000 } else { 20_000 };
-
 /// Time between the farewells of a worker that has sent as many as it may.
 pub(crate) const FAREWELL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Sessions one inspection reports from one worker: each costs three system calls.
 pub(crate) const INSPECTED_MAX: usize = 1024;
-
-/// Slots whose backlogs are kept together, to be looked at or moved to a larger table at once: a
-/// table of so many is a few hundred kilobytes.
-pub(crate) const SLOTS_PER_SHELF: u32 = if cfg!(test) { 4 } else { 8192 };
-
-/// Slots whose values of a kind that few connections have are kept together. Of the largest kind,
-/// TLS connections of 216 bytes, 256 are 54 KiB, which is what a worker with a single one pays.
-pub(crate) const SLOTS_PER_SPARSE_SHELF: u32 = if cfg!(test) { 4 } else { 256 };
-
-/// Bytes that wait for a full socket beyond which a session reads on from the history instead. With
-/// what the kernel keeps, such a session costs less than 64 KiB; a moment's delay is bridged by
-/// frames that sessions share, which is cheaper than to read the history for each.
-pub(crate) const CATCH_UP_BACKLOG_BYTES: usize = if cfg!(test) { 200 } else { 16 << 10 };
-
-/// Frames of a backlog that are looked through for one of the same subject and type; where more
-/// wait, an index is made.
-pub(crate) const SCANNED_PIECES_MAX: usize = if cfg!(test) { 4 } else { 64 };
-
-/// Backlogs visited in a turn to find the largest ones, and up to a shelf more: a million sessions
-/// may all have one, and to visit this many takes some hundred microseconds.
-pub(crate) const BACKLOGS_PER_TURN: usize = if cfg!(test) { 4 } else { 8192 };
-
-/// What the kernel keeps for a full socket, by estimate: with [`UNSENT_BYTES_MAX`], 41 KiB were
-/// measured for each of 100 clients that read nothing (docs/MEMORY.md, "In the kernel").
-pub(crate) const FULL_SOCKET_BYTES: usize = if cfg!(test) { 400 } else { 41 << 10 };
 
 /// Memory of a TLS handshake under way, by estimate: `rustls` keeps 7.7 KB for one.
 pub(crate) const TLS_HANDSHAKE_BYTES: usize = 8 << 10;
@@ -203,19 +292,6 @@ pub(crate) const INPUT_BYTES_MAX: usize = 64 << 20;
 
 /// Smallest share that a worker has of it, however many there are.
 pub(crate) const INPUT_BYTES_OF_WORKER_MIN: usize = 256 << 10;
-
-/// Slots visited in a turn to find the largest buffers: some hundred microseconds where all of them
-/// have one.
-pub(crate) const BUFFER_SLOTS_PER_TURN: u32 = if cfg!(test) { 100 } else { 8192 };
-
-/// Buffers of each kind that one walk over all slots remembers, the largest: 128 KiB. A worker with
-/// more walks again.
-pub(crate) const LARGEST_BUFFERS_MAX: usize = if cfg!(test) { 3 } else { 8192 };
-
-/// Connections that give way in one turn, between which sessions are served: about 0.5 ms, as a
-/// backlog may have more than a thousand frames. Where there are more workers than cores, the turns
-/// of several add up before one of them accepts a connection.
-pub(crate) const GIVE_WAYS_PER_TURN: usize = if cfg!(test) { 2 } else { 32 };
 
 /// How long a full socket may have taken nothing before its connection is closed because there is
 /// no other memory to be freed. A client that reads takes something within a round trip.
@@ -231,11 +307,6 @@ pub(crate) const LINGER: Duration = Duration::from_secs(2);
 /// How long the request of a refused connection is awaited. It usually comes with the connection.
 pub(crate) const REFUSED_HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Refused connections of a worker whose requests are awaited at a time; the oldest one beyond is
-/// answered unread. So they keep at most 4 MiB of incomplete heads, and silent ones keep few
-/// sockets. At 10,000 refusals a second, each still has 50 ms.
-pub(crate) const REFUSED_AWAITED_MAX: usize = if cfg!(test) { 4 } else { 512 };
-
 /// Shortest reconnect delay of an `EventSource` that is refused, as `Retry-After` says to others.
 pub(crate) const REFUSED_RETRY_MIN: Duration = Duration::from_secs(5);
 
@@ -245,24 +316,6 @@ pub(crate) const REFUSED_RETRY_SPREAD: Duration = Duration::from_secs(10);
 /// How long a request waits for key sets to be fetched, when its token names an unknown key; and
 /// for a program outside that should have decided on its login before.
 pub(crate) const KEY_FETCH_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Requests and messages of one worker that wait for a program outside to decide on their login.
-/// Each keeps a head and a list of ids; further ones are answered as if nobody had decided.
-pub(crate) const LOGIN_CHECKS_MAX: usize = if cfg!(test) { 4 } else { 1024 };
-
-/// Messages of one WebSocket session among them.
-pub(crate) const SUBSCRIBE_CHECKS_MAX: usize = if cfg!(test) { 2 } else { 8 };
-
-/// Requests that are taken up again in a turn after their login was decided on.
-pub(crate) const CHECKED_LOGINS_PER_TURN: usize = if cfg!(test) { 2 } else { 64 };
-
-/// Requests of one worker that wait for key sets at a time. Each keeps its head; further ones are
-/// answered with 503.
-pub(crate) const AWAITING_KEYS_MAX: usize = if cfg!(test) { 4 } else { 1024 };
-
-/// Requests that are taken up again in a turn after key sets were fetched: each verifies a token,
-/// which takes up to 60 µs.
-pub(crate) const AWAITED_KEYS_PER_TURN: usize = if cfg!(test) { 2 } else { 64 };
 
 /// Least time between two warnings that the server cannot accept.
 pub(crate) const ACCEPT_WARNING_INTERVAL: Duration = Duration::from_secs(60);
@@ -281,27 +334,8 @@ pub(crate) const LEASE_SCAN_PERIOD: Duration = Duration::from_secs(1);
 /// Time between two steps of the scan over leases, each of which visits a tenth of them.
 pub(crate) const LEASE_SCAN_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Slots visited in a turn to find the sessions of a revoked identity: some hundred microseconds.
-pub(crate) const LEASES_PER_TURN: u32 = if cfg!(test) { 4 } else { 65_536 };
-
-/// Messages that the client of a WebSocket may send within [`CLIENT_MESSAGES_WINDOW`], pings and
-/// pongs among them. Clients change what they follow now and then; ten a second for ever would be a
-/// flood of answers.
-pub(crate) const CLIENT_MESSAGES_MAX: u32 = if cfg!(test) { 10 } else { 100 };
-
 /// Time in which messages of clients are counted.
 pub(crate) const CLIENT_MESSAGES_WINDOW: Duration = Duration::from_secs(10);
-
-/// Events that the client of a WebSocket may publish within [`CLIENT_MESSAGES_WINDOW`]: half of the
-/// messages that it may send. An event may cost a million times as much as its message.
-pub(crate) const CLIENT_PUBLISHES_MAX: u32 = if cfg!(test) { 4 } else { 50 };
-
-/// Events that the clients of one address may publish within [`CLIENT_MESSAGES_WINDOW`]. Some
-/// people share an address; one that opens many sessions gets no further than ten of them.
-pub(crate) const ADDRESS_PUBLISHES_MAX: u32 = if cfg!(test) { 6 } else { 500 };
-
-/// Events of clients that are not answered yet, over all workers; further ones are refused.
-pub(crate) const CLIENT_EVENTS_MAX: usize = if cfg!(test) { 5 } else { 1024 };
 
 /// Bytes of events of clients that are not answered yet.
 pub(crate) const CLIENT_EVENTS_BYTES_MAX: usize = 16 << 20;
@@ -319,10 +353,6 @@ pub(crate) const CLIENT_GROUP_BYTES: usize = 128 << 10;
 
 /// Longest text by which a client refers to a message, in bytes: more than a UUID has.
 pub(crate) const REFERENCE_BYTES_MAX: usize = 64;
-
-/// Bytes that a worker keeps of WebSocket messages that have not arrived whole. A client may leave
-/// 64 KiB waiting; beyond this, whichever needs more is told to come back.
-pub(crate) const UNFINISHED_BYTES_MAX: usize = if cfg!(test) { 4096 } else { 16 << 20 };
 
 /// How long a WebSocket message may take to arrive whole.
 pub(crate) const UNFINISHED_TIMEOUT: Duration = Duration::from_secs(10);
@@ -342,16 +372,6 @@ pub(crate) const POLL_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// How long the client of a poll counts as online after an answer.
 pub(crate) const POLL_ONLINE: Duration = Duration::from_secs(10);
-
-/// Events in an answer to a poll; the next one has more.
-pub(crate) const POLL_EVENTS_MAX: usize = if cfg!(test) { 8 } else { 1000 };
-
-/// Bytes of an answer to a poll, after which no further event is added: a quarter of what a session
-/// may leave unread.
-pub(crate) const POLL_BYTES_MAX: usize = if cfg!(test) { 600 } else { 64 << 10 };
-
-/// Polls looked at in one turn, between which sessions are served: about 2 ms.
-pub(crate) const POLLS_PER_TURN: usize = if cfg!(test) { 3 } else { 128 };
 
 /// Memory of entries of the access log that wait to be written: a second of a storm of logins, or
 /// more than a slow disk is behind for a moment. What is beyond it is dropped and counted.

@@ -62,37 +62,18 @@ impl Listener {
     }
 }
 
-/// What a worker knows of the listener that a connection came from.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ListenerContext {
-    pub(crate) kind: ListenerKind,
-}
-
 /// Listener of a server whose address is claimed for all workers.
 #[derive(Debug)]
 pub(crate) struct ClaimedListener {
     socket: ClaimedSocket,
     address: SocketAddr,
-    context: ListenerContext,
+    kind: ListenerKind,
 }
 
 #[derive(Debug)]
 enum ClaimedSocket {
     Reserved(Reservation),
     Inherited(TcpListener),
-}
-
-/// Listener of one worker, to be opened on the worker's thread.
-#[derive(Debug)]
-pub(crate) struct WorkerListener {
-    socket: WorkerSocket,
-    context: ListenerContext,
-}
-
-#[derive(Debug)]
-enum WorkerSocket {
-    Own(SocketAddr),
-    Shared(OwnedFd),
 }
 
 impl ClaimedListener {
@@ -121,7 +102,7 @@ impl ClaimedListener {
             claimed.push(Self {
                 socket,
                 address,
-                context: ListenerContext { kind },
+                kind,
             });
         }
         if claimed.is_empty() {
@@ -137,7 +118,7 @@ impl ClaimedListener {
 
     /// Returns whether its connections begin with a TLS handshake.
     pub(crate) fn is_tls(&self) -> bool {
-        self.context.kind == ListenerKind::Tls
+        self.kind == ListenerKind::Tls
     }
 
     /// Returns the listener for one worker.
@@ -145,36 +126,33 @@ impl ClaimedListener {
     /// # Errors
     ///
     /// When no descriptor is left for the worker's copy of an inherited socket.
-    pub(crate) fn for_worker(&self) -> io::Result<WorkerListener> {
+    pub(crate) fn for_worker(&self) -> io::Result<Listener> {
         let socket = match &self.socket {
-            ClaimedSocket::Reserved(reservation) => WorkerSocket::Own(reservation.address()),
-            ClaimedSocket::Inherited(listener) => {
-                WorkerSocket::Shared(listener.try_clone()?.into())
-            }
+            ClaimedSocket::Reserved(it) => ListenerSocket::Bind(it.address()),
+            ClaimedSocket::Inherited(it) => ListenerSocket::Inherited(it.try_clone()?),
         };
-        Ok(WorkerListener {
-            socket,
-            context: self.context,
-        })
+        let kind = self.kind;
+        Ok(Listener { socket, kind })
     }
 }
 
-impl WorkerListener {
-    /// Opens the listener. With a private descriptor table, the worker itself must do so.
+impl Listener {
+    /// Opens the listener of a worker. With a private descriptor table, the worker itself must do
+    /// so.
     ///
     /// # Errors
     ///
     /// Those of `socket`, `setsockopt`, `bind`, `listen` and `epoll_ctl`.
     pub(crate) fn open(
         self,
-        acceptor: &mut Acceptor<OwnedFd, ListenerContext>,
+        acceptor: &mut Acceptor<OwnedFd, ListenerKind>,
         driver: &mut System,
         options: &ListenerOptions,
     ) -> io::Result<()> {
         use reactor::Driver as _;
-        acceptor.open(driver, self.context, |driver, token| match self.socket {
-            WorkerSocket::Own(address) => driver.listen(address, options, token),
-            WorkerSocket::Shared(listener) => driver.adopt(listener, options, token),
+        acceptor.open(driver, self.kind, |driver, token| match self.socket {
+            ListenerSocket::Bind(address) => driver.listen(address, options, token),
+            ListenerSocket::Inherited(it) => driver.adopt(it.into(), options, token),
         })
     }
 }
@@ -221,7 +199,7 @@ mod tests {
             Listener::bind(loopback).with_tls(),
         ];
         let claimed = ClaimedListener::claim_all(listeners).unwrap();
-        let kinds: Vec<_> = claimed.iter().map(|one| one.context.kind).collect();
+        let kinds: Vec<_> = claimed.iter().map(|one| one.kind).collect();
         use ListenerKind::{Plain, Tls};
         assert_eq!(kinds, [Plain, Tls, Tls]);
         assert_eq!(claimed[1].address(), bound);

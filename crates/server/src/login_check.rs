@@ -9,7 +9,8 @@ use std::net::IpAddr;
 use graph::Id;
 use reactor::SlotKey;
 
-use crate::limits::{CHECKED_LOGINS_PER_TURN, LOGIN_CHECKS_MAX, SUBSCRIBE_CHECKS_MAX};
+use crate::limits::Limits;
+use crate::stage::Stage;
 
 /// A login to decide on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,11 +60,25 @@ pub(crate) struct LoginChecks {
     subscribing: usize,
 }
 
+impl Stage for LoginChecks {
+    fn has_work(&self) -> bool {
+        !self.released.is_empty()
+    }
+
+    fn forget(&mut self, key: SlotKey) {
+        self.requests.remove(&key);
+        self.answered.remove(&key);
+        if let Some(subscribes) = self.subscribes.remove(&key) {
+            self.subscribing -= subscribes.len();
+        }
+    }
+}
+
 impl LoginChecks {
     /// Returns whether another question may be asked.
-    fn has_room(&self) -> bool {
+    fn has_room(&self, limits: &Limits) -> bool {
         let requests = self.requests.len() + self.answered.len() + self.released.len();
-        requests + self.subscribing < LOGIN_CHECKS_MAX
+        requests + self.subscribing < limits.login_checks_max
     }
 
     const fn next(&mut self) -> u64 {
@@ -78,8 +93,13 @@ impl LoginChecks {
     }
 
     /// Adds a request that waits. Returns the number of its question; `None` if too many wait.
-    pub(crate) fn add_request(&mut self, key: SlotKey, question: &LoginQuestion) -> Option<u64> {
-        if !self.has_room() {
+    pub(crate) fn add_request(
+        &mut self,
+        key: SlotKey,
+        question: &LoginQuestion,
+        limits: &Limits,
+    ) -> Option<u64> {
+        if !self.has_room(limits) {
             return None;
         }
         let number = self.next();
@@ -89,9 +109,14 @@ impl LoginChecks {
 
     /// Adds ids that an open session wants to follow. Returns the number of the question; `None` if
     /// too many wait.
-    pub(crate) fn add_subscribe(&mut self, key: SlotKey, ids: &[Id]) -> Option<u64> {
+    pub(crate) fn add_subscribe(
+        &mut self,
+        key: SlotKey,
+        ids: &[Id],
+        limits: &Limits,
+    ) -> Option<u64> {
         let own = self.subscribes.get(&key).map_or(0, Vec::len);
-        if !self.has_room() || own >= SUBSCRIBE_CHECKS_MAX {
+        if !self.has_room(limits) || own >= limits.subscribe_checks_max {
             return None;
         }
         let number = self.next();
@@ -132,29 +157,15 @@ impl LoginChecks {
         self.requests.contains_key(&key)
     }
 
-    /// Returns whether requests can go on.
-    pub(crate) fn has_work(&self) -> bool {
-        !self.released.is_empty()
-    }
-
     /// Takes the requests that go on in this turn.
-    pub(crate) fn take_released(&mut self) -> Vec<SlotKey> {
-        let count = self.released.len().min(CHECKED_LOGINS_PER_TURN);
+    pub(crate) fn take_released(&mut self, limits: &Limits) -> Vec<SlotKey> {
+        let count = self.released.len().min(limits.checked_logins_per_turn);
         self.released.drain(..count).collect()
     }
 
     /// Forgets the answer of a request that was handled again.
     pub(crate) fn forget_answer(&mut self, key: SlotKey) {
         self.answered.remove(&key);
-    }
-
-    /// Forgets what a connection waits for, as it has ended or its time is over.
-    pub(crate) fn forget(&mut self, key: SlotKey) {
-        self.requests.remove(&key);
-        self.answered.remove(&key);
-        if let Some(subscribes) = self.subscribes.remove(&key) {
-            self.subscribing -= subscribes.len();
-        }
     }
 
     /// Returns whether nothing is kept.

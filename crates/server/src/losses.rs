@@ -8,11 +8,15 @@ use parking_lot::Mutex;
 use reactor::SlotKey;
 use router::{Parcel, Recipients};
 
-use crate::limits::LOST_RECIPIENTS_MAX;
+use crate::limits::Limits;
 
 /// Deliveries that the full mailbox of one worker refused, until the worker takes them.
-#[derive(Debug, Default)]
-pub(crate) struct Losses(Mutex<Lost>);
+#[derive(Debug)]
+pub(crate) struct Losses {
+    lost: Mutex<Lost>,
+    /// Recipients that are listed.
+    recipients_max: usize,
+}
 
 /// Deliveries that a worker has lost since it last took them.
 #[derive(Debug)]
@@ -46,19 +50,26 @@ pub(crate) struct Loss {
 }
 
 impl Losses {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            lost: Mutex::default(),
+            recipients_max: limits.lost_recipients_max,
+        }
+    }
+
     /// Adds the deliveries of a parcel that the mailbox refused.
     pub(crate) fn add(&self, parcel: &Parcel) {
-        self.0.lock().add(parcel);
+        self.lost.lock().add(parcel, self.recipients_max);
     }
 
     /// Takes what was lost.
     pub(crate) fn take(&self) -> Lost {
-        std::mem::take(&mut self.0.lock())
+        std::mem::take(&mut self.lost.lock())
     }
 
     /// Returns whether nothing was lost since it was last taken.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.lock().recipients() == 0
+        self.lost.lock().recipients() == 0
     }
 }
 
@@ -79,7 +90,7 @@ impl Lost {
         }
     }
 
-    fn add(&mut self, parcel: &Parcel) {
+    fn add(&mut self, parcel: &Parcel, recipients_max: usize) {
         let added = parcel.sessions() as usize;
         let lost = parcel.deliveries.iter().map(|delivery| {
             let position = parcel.first_sequence + u64::from(delivery.event);
@@ -90,7 +101,7 @@ impl Lost {
             recipients,
         } = self
         {
-            if *recipients + added <= LOST_RECIPIENTS_MAX {
+            if *recipients + added <= recipients_max {
                 *recipients += added;
                 deliveries.extend(lost.map(|(position, delivery)| LostDelivery {
                     position,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use reactor::{Mailbox, SharedClock};
 use router::{Mailboxes, Parcel, WorkerId};
 
+use crate::limits::Limits;
 use crate::losses::Losses;
 use crate::mail::Mail;
 use crate::parcel::parcel_weight;
@@ -18,15 +19,19 @@ pub(crate) const MAILBOX_WEIGHT_MAX: usize = 64 << 20;
 pub struct Post {
     pub(crate) mailboxes: Box<[Arc<Mailbox<Mail>>]>,
     /// By worker: what its mailbox refused.
-    pub(crate) losses: Box<[Arc<Losses>]>,
+    pub(crate) losses: Box<[Losses]>,
     /// Clock that latencies of deliveries are measured by.
     pub(crate) clock: SharedClock,
 }
 
 impl Post {
     /// Makes the post to these mailboxes.
-    pub(crate) fn new(mailboxes: Box<[Arc<Mailbox<Mail>>]>, clock: SharedClock) -> Self {
-        let losses = mailboxes.iter().map(|_| Arc::default()).collect();
+    pub(crate) fn new(
+        mailboxes: Box<[Arc<Mailbox<Mail>>]>,
+        clock: SharedClock,
+        limits: &Limits,
+    ) -> Self {
+        let losses = mailboxes.iter().map(|_| Losses::new(limits)).collect();
         Self {
             mailboxes,
             losses,

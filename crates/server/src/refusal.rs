@@ -16,7 +16,7 @@ use wire::head::{Method, Request};
 use wire::status::Status;
 
 use crate::answer::{Answer, EVENT_STREAM, Fields};
-use crate::limits::{REFUSED_AWAITED_MAX, REFUSED_RETRY_MIN};
+use crate::limits::REFUSED_RETRY_MIN;
 
 /// The answer to `cursor=message` where clients cannot send messages.
 pub(crate) const NO_MESSAGES: &str =
@@ -26,15 +26,15 @@ pub(crate) const NO_MESSAGES: &str =
 pub(crate) const NO_STREAMS: &str = "this server takes no streams now; try again in a moment";
 
 /// Refused connections whose requests are awaited, oldest first. Holds at most
-/// [`REFUSED_AWAITED_MAX`]; some may have been answered or closed since.
+/// [`requests_max`]; some may have been answered or closed since.
 #[derive(Debug, Default)]
 pub(crate) struct AwaitedRequests(VecDeque<SlotKey>);
 
 impl AwaitedRequests {
     /// Adds a connection. Returns the oldest one if there are too many, to be refused unread.
-    pub(crate) fn push(&mut self, key: SlotKey) -> Option<SlotKey> {
+    pub(crate) fn push(&mut self, key: SlotKey, requests_max: usize) -> Option<SlotKey> {
         self.0.push_back(key);
-        (self.0.len() > REFUSED_AWAITED_MAX)
+        (self.0.len() > requests_max)
             .then(|| self.0.pop_front())
             .flatten()
     }

@@ -30,4 +30,4 @@ pub(crate) use deferred::{defer_behind, undefer};
 pub(crate) use feed::{Feeder, advance_period};
 pub(crate) use replays::{LiveEvent, Replays};
 pub(crate) use resume::{Begun, Resume, StartAt, after_reset, check, outcome};
-pub(crate) use stored::wire_event;
+pub(crate) use stored::each_stored;

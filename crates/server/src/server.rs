@@ -2,34 +2,24 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use graph::Graph;
-use parking_lot::Mutex;
 use reactor::{
-    Keepalive, ListenerOptions, Mailbox, RateLimitedWarnings, SendBuffer, SharedClock,
-    SourceCounts, System,
+    Keepalive, ListenerOptions, Mailbox, RateLimitedWarnings, SendBuffer, SharedClock, System,
 };
 use router::{Recorder, Router, WORKERS_MAX, WorkerId};
 
-use crate::budget::Budget;
 use crate::external::ExternalWorker;
 use crate::handle::Handle;
-use crate::identity::IdentityStore;
-use crate::limits::{
-    ACCEPT_WARNING_INTERVAL, CONNECTION_WARNING_INTERVAL, SEND_BUFFER_BYTES_MIN, UNSENT_BYTES_MAX,
-};
-use crate::listener::{ClaimedListener, Listener, WorkerListener};
-use crate::mail::Mail;
+use crate::limits::{ACCEPT_WARNING_INTERVAL, Limits, SEND_BUFFER_BYTES_MIN, UNSENT_BYTES_MAX};
+use crate::listener::{ClaimedListener, Listener};
 use crate::post::{MAILBOX_WEIGHT_MAX, Post};
-use crate::presence::Presence;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::start_error::StartError;
-use crate::stats::WorkerStats;
 use crate::worker::Worker;
 
 /// Connections that may wait to be accepted. The kernel caps it at `net.core.somaxconn`.
@@ -126,88 +116,32 @@ impl Server {
                     .map_err(|error| StartError::Worker(number, error))
             })
             .collect::<Result<Box<[_]>, _>>()?;
-        let stats: Arc<[_]> = (0..places)
-            .map(|_| Arc::new(WorkerStats::default()))
-            .collect();
-        let draining = Arc::new(AtomicBool::new(false));
-        let paused = Arc::new(AtomicBool::new(false));
-        let unready = Arc::new(AtomicBool::new(false));
-        let demo = Arc::new(OnceLock::new());
-        let client_publishing = Arc::new(OnceLock::new());
-        let mut router = Router::new(
-            epoch,
-            graph,
-            Post::new(mailboxes.clone(), SharedClock::system()),
-        );
+        let limits = &Limits::PRODUCTION;
+        let post = Post::new(mailboxes, SharedClock::system(), limits);
+        let mut router = Router::new(epoch, graph, post);
         if let Some(recorder) = recorder {
             router = router.with_recorder(recorder);
         }
-        let presence = settings.presence.map(|settings| {
-            let presence = Presence::new(settings, router.epoch());
-            Arc::new(presence)
-        });
-        if presence.is_some() {
+        if settings.presence.is_some() {
             router = router.with_moves();
         }
-        let router = Arc::new(router);
-        let identity = Arc::new(IdentityStore::default());
-        let live = Arc::new(Mutex::new(Arc::clone(&settings.live)));
-        let shared = Arc::new(Shared {
-            settings,
-            router: Arc::clone(&router),
-            demo: Arc::clone(&demo),
-            client_publishing: Arc::clone(&client_publishing),
-            presence: presence.clone(),
-            connections: AtomicUsize::new(0),
-            sources: SourceCounts::default(),
-            draining: Arc::clone(&draining),
-            paused: Arc::clone(&paused),
-            unready: Arc::clone(&unready),
-            connection_warnings: RateLimitedWarnings::new(CONNECTION_WARNING_INTERVAL),
-            identity: Arc::clone(&identity),
-            budget: Budget::new(count),
-        });
+        let shared = Shared::new(settings, limits, router);
         let mut server = Self {
             addresses: listeners.iter().map(ClaimedListener::address).collect(),
             handle: Handle {
-                router,
-                stats: Arc::clone(&stats),
-                external_metrics: Arc::default(),
-                draining,
-                paused,
-                unready,
-                access_log: shared.settings.access_log.clone(),
-                demo,
-                client_publishing,
-                live,
-                identity,
-                presence,
+                shared: Arc::clone(&shared),
             },
             workers: Vec::with_capacity(usize::from(count)),
-            external_workers: Vec::new(),
+            external_workers: (count..places)
+                .map(|number| ExternalWorker::new(WorkerId(number), Arc::clone(&shared)))
+                .collect(),
         };
         let warnings = RateLimitedWarnings::new(ACCEPT_WARNING_INTERVAL);
         let (ready, readiness) = mpsc::sync_channel(usize::from(count));
-        for (number, (mailbox, stats)) in mailboxes.iter().zip(stats.iter()).enumerate() {
-            let number = number as u16;
-            if number >= count {
-                let losses = &server.handle.router.mailboxes().losses;
-                let losses = Arc::clone(&losses[usize::from(number)]);
-                server.external_workers.push(ExternalWorker {
-                    id: WorkerId(number),
-                    mailbox: Arc::clone(mailbox),
-                    losses,
-                    stats: Arc::clone(stats),
-                    observer: shared.settings.observer.clone(),
-                    presence: shared.presence.clone(),
-                });
-                continue;
-            }
+        for number in 0..count {
             let parts = Parts {
                 id: WorkerId(number),
                 shared: Arc::clone(&shared),
-                mailbox: Arc::clone(mailbox),
-                stats: Arc::clone(stats),
                 warnings: warnings.clone(),
             };
             let own = listeners.iter().map(ClaimedListener::for_worker);
@@ -231,7 +165,7 @@ impl Server {
     fn spawn(
         &mut self,
         parts: Parts,
-        listeners: Vec<WorkerListener>,
+        listeners: Vec<Listener>,
         ready: mpsc::SyncSender<(u16, io::Result<()>)>,
     ) -> Result<(), StartError> {
         let number = parts.id.0;
@@ -290,7 +224,7 @@ impl Server {
                 .unwrap_or_else(|_| Err(io::Error::other("a worker panicked")));
             result = result.and(ended);
         }
-        if let Some(publishing) = self.handle.client_publishing.get() {
+        if let Some(publishing) = self.handle.shared.client_publishing.get() {
             publishing.end();
         }
         result
@@ -321,13 +255,11 @@ fn keepalive(heartbeat: Duration, user_timeout: Duration) -> Keepalive {
 struct Parts {
     id: WorkerId,
     shared: Arc<Shared>,
-    mailbox: Arc<Mailbox<Mail>>,
-    stats: Arc<WorkerStats>,
     warnings: RateLimitedWarnings,
 }
 
 impl Parts {
-    fn build(self, listeners: Vec<WorkerListener>) -> io::Result<Worker<System>> {
+    fn build(self, listeners: Vec<Listener>) -> io::Result<Worker<System>> {
         let settings = &self.shared.settings;
         let options = ListenerOptions {
             backlog: LISTEN_BACKLOG,
@@ -337,15 +269,8 @@ impl Parts {
             fast_open: None,
             send_buffer: Some(send_buffer(settings.live.backlog_bytes)),
         };
-        let driver = System::new(self.mailbox.as_ref())?;
-        let mut worker = Worker::new(
-            self.id,
-            self.shared,
-            self.mailbox,
-            self.stats,
-            self.warnings,
-            driver,
-        );
+        let driver = System::new(self.shared.mailbox(self.id).as_ref())?;
+        let mut worker = Worker::new(self.id, self.shared, self.warnings, driver);
         for listener in listeners {
             listener.open(&mut worker.acceptor, &mut worker.table.driver, &options)?;
         }

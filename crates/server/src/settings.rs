@@ -101,6 +101,12 @@ pub struct LiveSettings {
 }
 
 impl LiveSettings {
+    /// Returns whether clients behind trusted proxies are counted.
+    pub(crate) fn counts_clients(&self) -> bool {
+        let has_proxies = !self.policy.settings().trusted_proxies.is_empty();
+        has_proxies && self.max_connections_per_address.is_some()
+    }
+
     /// Returns whether a request with this `Host` field may be answered.
     ///
     /// Where clients need a token or a ticket and no name is listed, every name is allowed: a page

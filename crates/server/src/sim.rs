@@ -6,6 +6,8 @@
 mod client;
 mod parts;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod world;
 #[cfg_attr(not(test), expect(dead_code, reason = "stories use all of it"))]
 mod texts;

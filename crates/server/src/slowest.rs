@@ -7,8 +7,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::mem;
 
-use crate::limits::{BACKLOGS_PER_TURN, INSPECTED_MAX};
+use crate::limits::{INSPECTED_MAX, Limits};
 use crate::mail::{Report, SessionReport};
+use crate::stage::Stage;
 use crate::table::Backlogs;
 
 /// Open requests, and the walk that answers earlier ones.
@@ -50,21 +51,22 @@ struct Walk {
     largest: BinaryHeap<Reverse<(usize, u32)>>,
 }
 
+impl Stage for SlowestSearch {
+    fn has_work(&self) -> bool {
+        self.walk.is_some() || !self.asked.is_empty()
+    }
+}
+
 impl SlowestSearch {
     pub(crate) fn ask(&mut self, limit: usize, report: Report) {
         let limit = limit.min(INSPECTED_MAX);
         self.asked.push(Question { limit, report });
     }
 
-    /// Returns whether there is work to do now.
-    pub(crate) const fn has_work(&self) -> bool {
-        self.walk.is_some() || !self.asked.is_empty()
-    }
-
     /// Continues the walk. Returns the result at its end.
-    pub(crate) fn advance(&mut self, backlogs: &Backlogs) -> Option<Slowest> {
+    pub(crate) fn advance(&mut self, backlogs: &Backlogs, limits: &Limits) -> Option<Slowest> {
         let mut walk = self.take_walk()?;
-        if !walk.advance(backlogs) {
+        if !walk.advance(backlogs, limits) {
             self.walk = Some(walk);
             return None;
         }
@@ -92,10 +94,10 @@ impl SlowestSearch {
 
 impl Walk {
     /// Visits a turn's worth of backlogs. Returns whether all have been visited.
-    fn advance(&mut self, backlogs: &Backlogs) -> bool {
+    fn advance(&mut self, backlogs: &Backlogs, limits: &Limits) -> bool {
         let mut seen = 0;
         while let Some(shelf) = backlogs.shelf(self.shelf) {
-            if seen >= BACKLOGS_PER_TURN {
+            if seen >= limits.backlogs_per_turn {
                 return false;
             }
             for (&slot, backlog) in shelf {
@@ -120,7 +122,7 @@ mod tests {
     use crate::table::Piece;
 
     fn backlogs(sizes: impl IntoIterator<Item = (u32, usize)>) -> Backlogs {
-        let mut backlogs = Backlogs::default();
+        let mut backlogs = Backlogs::new(&Limits::SMALL);
         for (slot, bytes) in sizes {
             let piece = Piece::of(backlogs.memory().share(&vec![0; bytes]));
             let policy = SlowPolicy::Close;
@@ -145,7 +147,7 @@ mod tests {
         let backlogs = backlogs(sizes.iter().copied());
         for limit in [0, 1, 3, 50, 1000] {
             let mut walk = walk(limit);
-            while !walk.advance(&backlogs) {}
+            while !walk.advance(&backlogs, &Limits::SMALL) {}
             let mut sorted: Vec<_> = sizes.iter().map(|&(slot, size)| (size, slot)).collect();
             sorted.sort_unstable_by_key(|&size| Reverse(size));
             sorted.truncate(limit);

@@ -37,6 +37,9 @@ mod give_way;
 mod replay_send;
 /// Deadlines of connections.
 mod deadline;
+/// What simulations see of a table.
+#[cfg(any(test, feature = "sim"))]
+mod sim;
 
 #[cfg(test)]
 pub(crate) use backlog::{Backlog, Piece};

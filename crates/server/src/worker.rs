@@ -5,16 +5,12 @@
 
 /// New connections.
 mod admitting;
-/// Polls.
-mod polling;
 /// Sessions that must end.
 mod leaving;
 /// Requests that waited for key sets.
 mod awaiting_keys;
-/// Sessions that are fed from the history.
-mod replaying;
-/// Who is online.
-mod presence;
+/// Heartbeats, replays, presence and batches of polls.
+mod feeding;
 /// Events that the mailbox refused.
 mod losing;
 /// Memory of buffers.
@@ -25,7 +21,7 @@ mod mail;
 mod reporting;
 /// What simulations see of a worker.
 #[cfg(any(test, feature = "sim"))]
-mod seen;
+mod sim;
 
 use std::collections::VecDeque;
 use std::io;
@@ -49,33 +45,63 @@ use crate::give_way::{LargestBuffers, Scope};
 use crate::heartbeat::Heartbeats;
 use crate::ingress::Ingress;
 use crate::latency::DeliveryLatencies;
-use crate::lease::LeaseScan;
 use crate::limits::ACCEPTS_PER_TURN;
-use crate::listener::ListenerContext;
+use crate::listener::ListenerKind;
 use crate::mail::Mail;
 use crate::parcel::{ParcelInFlight, parcel_weight};
 use crate::presence::PresenceStage;
 use crate::refusal::AwaitedRequests;
 use crate::replay::{Feeder, defer_behind};
 use crate::session::{Leaving, Requests, Sessions};
-use crate::settings::LiveSettings;
 use crate::shared::Shared;
 use crate::slowest::SlowestSearch;
-use crate::stats::{Metric, WorkerCounters, WorkerStats};
+use crate::stage::Stage;
+use crate::stats::{Metric, WorkerCounters};
 use crate::table::{ConnectionTable, Expired, Phase};
 
 /// Remedy for operators when descriptors run out.
 const MORE_DESCRIPTORS: &str =
     "raise the limit on open files (ulimit -n, LimitNOFILE=) or use --workers N --private-fds";
 
+/// Number of stages.
+const STAGES: usize = 20;
+
+/// Borrows the stages of a worker, each of them once: `stages!(self)`, or `stages!(self, mut)`. In
+/// which order they act is told by `finish`.
+macro_rules! stages {
+    ($worker:ident $(, $mutable:ident)?) => {
+        [
+            &$($mutable)? $worker.table,
+            &$($mutable)? $worker.acceptor,
+            &$($mutable)? $worker.ingress,
+            &$($mutable)? $worker.sessions.awaiting_keys,
+            &$($mutable)? $worker.sessions.login_checks,
+            &$($mutable)? $worker.sessions.leases,
+            &$($mutable)? $worker.sessions.websockets,
+            &$($mutable)? $worker.sessions.replays,
+            &$($mutable)? $worker.sessions.polls,
+            &$($mutable)? $worker.fanout,
+            &$($mutable)? $worker.frames,
+            &$($mutable)? $worker.feeder,
+            &$($mutable)? $worker.presence,
+            &$($mutable)? $worker.heartbeats,
+            &$($mutable)? $worker.slowest,
+            &$($mutable)? $worker.largest,
+            &$($mutable)? $worker.largest_input,
+            &$($mutable)? $worker.leaving,
+            &$($mutable)? $worker.drain,
+            &$($mutable)? $worker.latencies,
+        ]
+    };
+}
+
 /// Worker: one thread of the server. Owns its connections from accept to close.
 pub(crate) struct Worker<D: Driver> {
     id: WorkerId,
     shared: Arc<Shared>,
-    live: Arc<LiveSettings>,
     mailbox: Arc<Mailbox<Mail>>,
     pub(crate) table: ConnectionTable<D>,
-    pub(crate) acceptor: Acceptor<D::Listener, ListenerContext>,
+    pub(crate) acceptor: Acceptor<D::Listener, ListenerKind>,
     admission: Admission,
     ingress: Ingress,
     pub(crate) sessions: Sessions,
@@ -96,7 +122,6 @@ pub(crate) struct Worker<D: Driver> {
     drain: Option<Drain>,
     /// Sessions that must end and are not logged out yet.
     leaving: VecDeque<Leaving>,
-    lease_scan: LeaseScan,
     /// Working memory: connections whose deadlines have passed.
     due: Vec<SlotKey>,
     latencies: DeliveryLatencies,
@@ -106,26 +131,25 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn new(
         id: WorkerId,
         shared: Arc<Shared>,
-        mailbox: Arc<Mailbox<Mail>>,
-        stats: Arc<WorkerStats>,
         warnings: RateLimitedWarnings,
         driver: D,
     ) -> Self {
-        let live = Arc::clone(&shared.settings.live);
+        let (mailbox, stats) = (Arc::clone(shared.mailbox(id)), Arc::clone(shared.stats(id)));
+        let (live, limits) = (&shared.settings.live, shared.limits);
         let has_history = shared.router.recorder().is_some();
         let clock = driver.elapsed();
         Self {
             id,
-            table: ConnectionTable::new(driver, stats, &live, has_history),
+            table: ConnectionTable::new(driver, stats, Arc::clone(live), limits, has_history),
             acceptor: Acceptor::new(warnings, MORE_DESCRIPTORS),
             admission: Admission::new(Arc::clone(&shared)),
             ingress: Ingress::new(live.tls.clone(), shared.connection_warnings.clone()),
-            sessions: Sessions::new(id, Arc::clone(&shared), Arc::clone(&mailbox)),
+            sessions: Sessions::new(id, Arc::clone(&shared)),
             awaited_requests: AwaitedRequests::default(),
             responder: Responder::new(id, Arc::clone(&shared)),
             fanout: Fanout::default(),
             frames: TurnFrames::new(shared.router.epoch(), shared.router.recorder().is_some()),
-            feeder: Feeder::default(),
+            feeder: Feeder::new(limits),
             head: None,
             heartbeats: Heartbeats::new(live.heartbeat),
             slowest: SlowestSearch::default(),
@@ -135,11 +159,9 @@ impl<D: Driver> Worker<D> {
             presence: PresenceStage::default(),
             drain: None,
             leaving: VecDeque::new(),
-            lease_scan: LeaseScan::default(),
             due: Vec::new(),
             latencies: DeliveryLatencies::new(&shared.router.mailboxes().clock, clock),
             shared,
-            live,
             mailbox,
         }
     }
@@ -165,6 +187,14 @@ impl<D: Driver> Worker<D> {
                 drop(ParcelInFlight::new(parcel));
             }
         }
+    }
+
+    fn stages(&self) -> [&dyn Stage; STAGES] {
+        stages!(self)
+    }
+
+    fn stages_mut(&mut self) -> [&mut dyn Stage; STAGES] {
+        stages!(self, mut)
     }
 
     /// Borrows the stages from bytes to answers, and the table that they act on.
@@ -245,12 +275,11 @@ impl<D: Driver> Worker<D> {
     /// Removes the connections that were closed in this turn.
     fn remove_closed(&mut self) {
         for closed in self.table.take_closed() {
-            let index = closed.key.index;
-            self.ingress.forget(index);
-            self.sessions.forget(closed.key);
-            self.presence.forget(closed.key);
+            for stage in self.stages_mut() {
+                stage.forget(closed.key);
+            }
             if self.table.remove(&closed) {
-                self.admission.leave(index);
+                self.admission.leave(closed.key.index);
             }
             // The limit is lowered before the gauge, so a reader of the gauge finds room.
             self.table.stats.take(Metric::Connections, 1);
@@ -286,7 +315,9 @@ impl<D: Driver> Handler for Worker<D> {
 
     fn may_sleep(&self) -> bool {
         // In this order: what another worker reports after the announcement wakes this one.
-        self.mailbox.may_sleep() && self.losses().is_empty() && !self.must_free_buffers()
+        self.mailbox.may_sleep()
+            && self.shared.losses(self.id).is_empty()
+            && !self.must_free_buffers()
     }
 
     fn wake_up(&self) {
@@ -294,45 +325,18 @@ impl<D: Driver> Handler for Worker<D> {
     }
 
     fn has_work(&self) -> bool {
-        self.fanout.has_work()
-            || self.ingress.has_unread()
-            || self.has_farewells()
-            || self.slowest.has_work()
-            || self.largest.has_work()
-            || self.largest_input.has_work()
-            || self.presence.has_work()
-            || !self.leaving.is_empty()
-            || self.lease_scan.has_work()
-            || self.sessions.has_released()
-            || self.sessions.replays.ready() > 0
-            || self.sessions.polls.has_woken()
+        self.stages().iter().any(|stage| stage.has_work())
     }
 
     fn next_deadline(&self, now: Tick) -> Option<Duration> {
-        [
-            self.table.next_deadline(now),
-            self.heartbeats.next_in(&self.table, now),
-            self.acceptor.resume_in(now),
-            self.lease_scan.next_in(&self.sessions.leases, now),
-            self.sessions.websockets.next_in(now),
-            self.drain.as_ref().and_then(|drain| drain.next_in(now)),
-            self.sessions.replays.next_in(),
-            self.sessions.polls.next_in(now),
-            self.largest.next_in(now),
-            self.largest_input.next_in(now),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        let connections = self.table.len();
+        let stages = self.stages();
+        let times = stages.iter().filter_map(|it| it.next_in(now, connections));
+        times.min()
     }
 
     fn before_sleep(&mut self) {
-        self.fanout.trim();
-        self.frames.trim();
-        self.table.trim();
-        self.ingress.trim();
-        self.feeder.trim(&self.sessions.replays);
-        self.latencies.trim();
+        self.stages_mut().into_iter().for_each(Stage::trim);
         self.report_buffers();
     }
 

@@ -1,28 +1,38 @@
 //! Errors that end a connection.
 
-use std::fmt;
-
 use rustls::Error;
 
 /// Reason why a connection has failed. The caller sends the bytes in `reply` and closes the socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TlsError {
     /// The peer sent a fatal alert with this number (RFC 8446, section 6), for example because it
     /// does not trust the certificate.
+    #[error(
+        "the client sent the alert {name:?} ({number})",
+        name = rustls::AlertDescription::from(*.0),
+        number = .0
+    )]
     Alert(u8),
     /// Client and server have no version, cipher suite, group or application protocol in common.
+    #[error("the client supports no version, cipher suite, group or protocol of the server")]
     Incompatible,
     /// The peer violates the protocol.
+    #[error("the client does not follow the protocol of TLS")]
     Malformed,
     /// A record is not authentic: it was changed on its way, or is out of order.
+    #[error("a record of the client failed its authentication")]
     BadRecord,
     /// The peer exceeds a bound.
+    #[error("the client sent more than a bound allows")]
     TooLarge,
     /// The connection has ended already.
+    #[error("the connection has ended")]
     Ended,
     /// Data cannot be sealed before the end of the handshake.
+    #[error("the handshake is not done")]
     Handshaking,
     /// The cryptographic library failed.
+    #[error("the cryptographic library failed")]
     Internal,
 }
 
@@ -41,28 +51,6 @@ impl TlsError {
         }
     }
 }
-
-impl fmt::Display for TlsError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Alert(number) => {
-                let name = rustls::AlertDescription::from(*number);
-                write!(out, "the client sent the alert {name:?} ({number})")
-            }
-            Self::Incompatible => out.write_str(
-                "the client supports no version, cipher suite, group or protocol of the server",
-            ),
-            Self::Malformed => out.write_str("the client does not follow the protocol of TLS"),
-            Self::BadRecord => out.write_str("a record of the client failed its authentication"),
-            Self::TooLarge => out.write_str("the client sent more than a bound allows"),
-            Self::Ended => out.write_str("the connection has ended"),
-            Self::Handshaking => out.write_str("the handshake is not done"),
-            Self::Internal => out.write_str("the cryptographic library failed"),
-        }
-    }
-}
-
-impl std::error::Error for TlsError {}
 
 impl From<Error> for TlsError {
     fn from(error: Error) -> Self {

@@ -61,6 +61,16 @@ pub(crate) enum Fields {
 }
 
 impl Answer {
+    /// The answer to a probe that finds the server in order.
+    pub(crate) const fn healthy() -> Self {
+        Self {
+            status: Status::OK,
+            content_type: TEXT,
+            fields: Fields::Fixed(&[("Cache-Control", "no-store")]),
+            body: Cow::Borrowed(b"ok\n"),
+        }
+    }
+
     /// An error whose body is one line that says what was wrong.
     pub(crate) fn error(status: Status, reason: &'static str) -> Self {
         Self::error_owned(status, reason.to_owned())

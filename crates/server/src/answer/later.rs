@@ -59,7 +59,7 @@ impl Responder {
             head_only: false,
             keep_alive: manner.keep_alive && end.is_none() && !self.shared.takes_no_streams(),
             version: manner.version,
-            cors: cors(&self.live.cors_origins, manner.origin.as_deref()),
+            cors: cors(&table.live.cors_origins, manner.origin.as_deref()),
             end,
         };
         let bytes = Self::write(&mut self.date, table, key, answer, &manner);

@@ -50,7 +50,7 @@ impl Responder {
         };
         log.note(AccessEntry {
             time: table.clock.unix_seconds,
-            client: client_of(table, key, request, &self.live.policy),
+            client: client_of(table, key, request, &table.live.policy),
             what: Accessed::Request(request.map(LoggedRequest::of)),
             status: Some(status.code()),
             bytes: Some(bytes),
@@ -69,7 +69,7 @@ impl Responder {
         self.shared.settings.access_log.as_ref()?;
         Some(Box::new(LoggedLater {
             request: LoggedRequest::of(request),
-            client: client_of(table, key, Some(request), &self.live.policy),
+            client: client_of(table, key, Some(request), &table.live.policy),
             since: table.clock.now,
         }))
     }

@@ -23,11 +23,11 @@ use crate::stats::Metric;
 use crate::table::{CloseReason, ConnectionTable, Phase};
 
 const TOO_MANY_CONNECTIONS: &str = "too many connections; try again later";
+const NO_ROOM: &str = "the server has no room for requests that arrive in parts; try again later";
 
 /// Writer of answers. One for each worker.
 pub(crate) struct Responder {
     pub(super) shared: Arc<Shared>,
-    pub(crate) live: Arc<LiveSettings>,
     pub(super) worker: WorkerId,
     /// Number of streams refused so far, which spreads their reconnect delays.
     pub(super) refused: u32,
@@ -47,7 +47,6 @@ pub(super) struct Manner<'a> {
 impl Responder {
     pub(crate) fn new(worker: WorkerId, shared: Arc<Shared>) -> Self {
         Self {
-            live: Arc::clone(&shared.settings.live),
             shared,
             worker,
             refused: 0,
@@ -65,15 +64,8 @@ impl Responder {
     ) {
         // A body is not read: what follows the head cannot be told from the next request.
         let bodiless = matches!(request.body, Body::None | Body::Sized(0));
-        let manner = Manner {
-            head_only: request.method == Method::Head,
-            keep_alive: request.keep_alive && bodiless && !self.shared.takes_no_streams(),
-            version: request.version,
-            cors: cors(&self.live.cors_origins, request.origin),
-            end: None,
-        };
-        let bytes = Self::write(&mut self.date, table, key, answer, &manner);
-        self.note(table, key, Some(request), answer.status, bytes);
+        let cors = cors(&table.live.cors_origins, request.origin);
+        self.answer_as(table, key, request, answer, bodiless, cors);
     }
 
     /// Rejects bytes that are not a request, and ends the connection, as the start of the next
@@ -111,23 +103,39 @@ impl Responder {
         is_for_events: bool,
     ) {
         let answer = match is_for_events {
-            true => self.refusal_of_stream(request, TOO_MANY_CONNECTIONS),
+            true => self.refusal_of_stream(&table.live, request, TOO_MANY_CONNECTIONS),
             false => Answer::busy(TOO_MANY_CONNECTIONS),
         };
+        let cors = cors(&table.live.cors_origins, request.origin);
+        self.answer_as(table, key, request, &answer, false, cors);
+    }
+
+    /// Answers a request. The connection continues if `may_continue`, the client and the server
+    /// allow it.
+    pub(super) fn answer_as<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        key: SlotKey,
+        request: &Request<'_>,
+        answer: &Answer,
+        may_continue: bool,
+        cors: Cors<'_>,
+    ) {
         let manner = Manner {
             head_only: request.method == Method::Head,
-            keep_alive: false,
+            keep_alive: may_continue && request.keep_alive && !self.shared.takes_no_streams(),
             version: request.version,
-            cors: cors(&self.live.cors_origins, request.origin),
+            cors,
             end: None,
         };
-        let bytes = Self::write(&mut self.date, table, key, &answer, &manner);
+        let bytes = Self::write(&mut self.date, table, key, answer, &manner);
         self.note(table, key, Some(request), answer.status, bytes);
     }
 
     /// Makes the answer to a request for a stream of events that there is no room for.
     pub(crate) fn refusal_of_stream(
         &mut self,
+        live: &LiveSettings,
         request: &Request<'_>,
         reason: &'static str,
     ) -> Answer {
@@ -135,11 +143,41 @@ impl Responder {
             return Answer::busy(reason);
         }
         let spread = match self.shared.is_draining() {
-            true => self.live.drain_spread,
+            true => live.drain_spread,
             false => REFUSED_RETRY_SPREAD,
         };
         self.refused = self.refused.wrapping_add(1);
         come_back(reason, delay(self.worker, self.refused, spread))
+    }
+
+    /// Rejects a head that took too long.
+    pub(crate) fn reject_late<D: Driver>(&mut self, table: &mut ConnectionTable<D>, key: SlotKey) {
+        let reason = "the request's head did not arrive in time; send it at once";
+        self.answer_last(table, key, &Answer::error(Status::REQUEST_TIMEOUT, reason));
+    }
+
+    /// Refuses a connection whose input cannot be kept: with an answer where one can be given.
+    pub(crate) fn refuse_unread<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        key: SlotKey,
+    ) {
+        match table.takes_answer(key) {
+            true => self.answer_last(table, key, &Answer::busy(NO_ROOM)),
+            false => table.close(key, CloseReason::Rejected),
+        }
+    }
+
+    /// Answers a probe. A connection that is not counted ends with it.
+    pub(crate) fn answer_probe<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        key: SlotKey,
+        request: &Request<'_>,
+        answer: &Answer,
+        is_admitted: bool,
+    ) {
+        self.answer_as(table, key, request, answer, is_admitted, Cors::default());
     }
 
     /// Writes the last answer of a connection: the next request could not be found, or is not
@@ -247,7 +285,7 @@ impl Responder {
         last_event_id: Option<&str>,
         out: &mut Vec<u8>,
     ) {
-        let cors = cors(&self.live.cors_origins, request.origin);
+        let cors = cors(&table.live.cors_origins, request.origin);
         let date = self.date.at(table.clock.unix_seconds);
         response::stream_head(transport, framing, last_event_id, date, cors, out);
     }

@@ -8,10 +8,9 @@ use std::sync::Arc;
 use reactor::{Mailbox, SlotKey};
 use router::Event;
 
-use super::publisher::{EventPublisher, PublishError};
+use super::{EventPublisher, PublishError};
 use crate::limits::{
-    CLIENT_EVENT_BYTES, CLIENT_EVENTS_BYTES_MAX, CLIENT_EVENTS_MAX, CLIENT_GROUP_BYTES,
-    CLIENT_GROUP_EVENTS_MAX,
+    CLIENT_EVENT_BYTES, CLIENT_EVENTS_BYTES_MAX, CLIENT_GROUP_BYTES, CLIENT_GROUP_EVENTS_MAX,
 };
 use crate::mail::{Mail, Published};
 use crate::sync::{Condvar, Mutex};
@@ -87,11 +86,16 @@ impl Drop for Answer {
 impl Queue {
     /// Appends an event, unless there are too many. Returns whether it was taken; only then its
     /// answer is sent.
-    pub(crate) fn push(self: &Arc<Self>, event: Event, mut answer: Answer) -> bool {
+    pub(crate) fn push(
+        self: &Arc<Self>,
+        event: Event,
+        mut answer: Answer,
+        events_max: usize,
+    ) -> bool {
         let bytes = CLIENT_EVENT_BYTES + event.payload.bytes().len();
         let mut state = self.state.lock();
         if state.is_closed
-            || state.events == CLIENT_EVENTS_MAX
+            || state.events == events_max
             || state.bytes + bytes > CLIENT_EVENTS_BYTES_MAX
         {
             return false;
@@ -198,7 +202,7 @@ mod tests {
                 };
                 scheduled::spawn(move || {
                     let answer = || Answer::new(Arc::clone(&mailbox), key, None);
-                    (0..2).filter(|_| queue.push(event(), answer())).count()
+                    (0..2).filter(|_| queue.push(event(), answer(), 5)).count()
                 })
             };
             let workers: Vec<_> = (0..2).map(worker).collect();

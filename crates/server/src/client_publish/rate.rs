@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use parking_lot::Mutex;
 use reactor::Source;
 
-use crate::limits::{ADDRESS_PUBLISHES_MAX, CLIENT_MESSAGES_WINDOW};
+use crate::limits::CLIENT_MESSAGES_WINDOW;
 
 /// Numbers of events by address in the current window of time.
 #[derive(Debug, Default)]
@@ -19,8 +19,8 @@ struct Counts {
 }
 
 impl AddressRates {
-    /// Counts an event of an address. Returns whether it may publish so many.
-    pub(crate) fn count(&self, source: Source, unix_seconds: u64) -> bool {
+    /// Counts an event of an address. Returns whether there are at most `events_max`.
+    pub(crate) fn count(&self, source: Source, unix_seconds: u64, events_max: u32) -> bool {
         let mut counts = self.0.lock();
         let window = unix_seconds / CLIENT_MESSAGES_WINDOW.as_secs();
         if counts.window != window {
@@ -31,7 +31,7 @@ impl AddressRates {
         }
         let count = counts.by_source.entry(source).or_insert(0);
         *count = count.saturating_add(1);
-        *count <= ADDRESS_PUBLISHES_MAX
+        *count <= events_max
     }
 }
 
@@ -43,16 +43,17 @@ mod tests {
 
     #[test]
     fn each_address_has_its_own_limit_in_each_window() {
+        const MAX: u32 = 6;
         let rates = AddressRates::default();
         let source = |text: &str| Source::from(text.parse::<IpAddr>().unwrap());
         let window = CLIENT_MESSAGES_WINDOW.as_secs();
         for now in [100 * window, 101 * window] {
-            for second in 0..ADDRESS_PUBLISHES_MAX {
+            for second in 0..MAX {
                 let now = now + u64::from(second) % window;
-                assert!(rates.count(source("192.0.2.1"), now));
+                assert!(rates.count(source("192.0.2.1"), now, MAX));
             }
-            assert!(!rates.count(source("192.0.2.1"), now + window - 1));
-            assert!(rates.count(source("192.0.2.2"), now + window - 1));
+            assert!(!rates.count(source("192.0.2.1"), now + window - 1, MAX));
+            assert!(rates.count(source("192.0.2.2"), now + window - 1, MAX));
         }
     }
 }

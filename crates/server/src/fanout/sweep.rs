@@ -10,7 +10,7 @@ use reactor::SlotKey;
 
 use super::{Fanout, Queued};
 use crate::frames::{TurnEvent, TurnFrames};
-use crate::limits::{LARGE_RECIPIENTS_PER_TURN, SWEPT_MAX};
+use crate::limits::Limits;
 use crate::parcel::ParcelInFlight;
 
 /// Delivery in the sweep.
@@ -71,8 +71,8 @@ pub(super) fn place_of(recipients: &[SlotKey], key: SlotKey) -> Option<usize> {
 impl Fanout {
     /// Lets waiting deliveries join the sweep, but not before the small ones that came earlier are
     /// through: those may be about the same subjects.
-    pub(super) fn join_sweep(&mut self) {
-        while self.sweep.len() < SWEPT_MAX
+    pub(super) fn join_sweep(&mut self, limits: &Limits) {
+        while self.sweep.len() < limits.swept_max
             && let Some(foremost) = self.waiting.front()
             && self
                 .small
@@ -104,7 +104,7 @@ impl Fanout {
     /// The slot at which the next part of the sweep ends: none of its deliveries has more than its
     /// share of recipients before it. When the sweep is through with the last slot it begins again
     /// with the first.
-    pub(super) fn sweep_end(&mut self) -> u32 {
+    pub(super) fn sweep_end(&mut self, limits: &Limits) -> u32 {
         if self
             .sweep
             .iter()
@@ -113,7 +113,9 @@ impl Fanout {
             self.slot = 0;
             self.sweep.iter_mut().for_each(|swept| swept.next = 0);
         }
-        let share = LARGE_RECIPIENTS_PER_TURN.div_ceil(self.sweep.len().max(1));
+        let share = limits
+            .large_recipients_per_turn
+            .div_ceil(self.sweep.len().max(1));
         let ends = self.sweep.iter().map(|swept| {
             let slice = swept.recipients().get(swept.next..swept.next + share);
             slice.map_or(u32::MAX, |slice| slice[slice.len() - 1].index + 1)

@@ -18,8 +18,8 @@ impl Handle {
         let name = id.to_string();
         Standing {
             needs_identity: self.live_settings().policy.requires_identity(),
-            banned_until: self.identity.banned_until(&name, now),
-            revoked_before: self.identity.revocations.read().before(&name, now),
+            banned_until: self.shared.identity.banned_until(&name, now),
+            revoked_before: self.shared.identity.revocations.read().before(&name, now),
         }
     }
 
@@ -37,7 +37,7 @@ impl Handle {
         now: UnixSeconds,
     ) -> Result<String, TicketError> {
         let ids = ids.iter().map(|id| id.to_string().into());
-        let mut tickets = self.identity.tickets.lock();
+        let mut tickets = self.shared.identity.tickets.lock();
         tickets.issue(random, ids, ttl.as_secs(), now)
     }
 
@@ -56,12 +56,12 @@ impl Handle {
         let lifetime = self.live_settings().policy.settings().max_lifetime_seconds;
         let name = id.to_string();
         // Refused first: a session that ends may come back at once.
-        let mut revocations = self.identity.revocations.write();
+        let mut revocations = self.shared.identity.revocations.write();
         revocations.revoke_id(&name, before, lifetime, now)?;
         drop(revocations);
-        let fingerprint = self.identity.fingerprints.of(&name);
+        let fingerprint = self.shared.identity.fingerprints.of(&name);
         self.to_all(|| Mail::Revoke(Revoked::Subject(fingerprint, before)));
-        let sessions = self.router.sessions(id);
+        let sessions = self.shared.router.sessions(id);
         self.by_worker(&sessions, |keys| Mail::RevokeOlder(keys, before));
         Ok(())
     }
@@ -73,10 +73,10 @@ impl Handle {
     /// When there are too many revocations, or when the `jti` is empty or too long.
     pub fn revoke_token(&self, token_id: &str, now: UnixSeconds) -> Result<(), RevocationError> {
         let lifetime = self.live_settings().policy.settings().max_lifetime_seconds;
-        let mut revocations = self.identity.revocations.write();
+        let mut revocations = self.shared.identity.revocations.write();
         revocations.revoke_token(token_id, lifetime, now)?;
         drop(revocations);
-        let fingerprint = self.identity.fingerprints.of(token_id);
+        let fingerprint = self.shared.identity.fingerprints.of(token_id);
         self.to_all(|| Mail::Revoke(Revoked::Token(fingerprint)));
         Ok(())
     }
@@ -90,6 +90,6 @@ impl Handle {
     /// When there are too many bans, or when `duration` is too long.
     pub fn ban(&self, id: &Id, duration: Duration, now: UnixSeconds) -> Result<(), BanError> {
         let seconds = duration.as_secs().max(1);
-        self.identity.ban(&id.to_string(), seconds, now)
+        self.shared.identity.ban(&id.to_string(), seconds, now)
     }
 }

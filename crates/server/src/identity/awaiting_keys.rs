@@ -8,7 +8,8 @@ use std::mem;
 
 use reactor::SlotKey;
 
-use crate::limits::{AWAITED_KEYS_PER_TURN, AWAITING_KEYS_MAX};
+use crate::limits::Limits;
+use crate::stage::Stage;
 
 /// Connections of a worker that wait for key sets, and those that go on.
 #[derive(Debug, Default)]
@@ -18,25 +19,25 @@ pub(crate) struct AwaitingKeys {
     released: VecDeque<SlotKey>,
 }
 
-impl AwaitingKeys {
-    /// Returns whether another request may wait.
-    pub(crate) fn has_room(&self) -> bool {
-        self.waiting.len() + self.released.len() < AWAITING_KEYS_MAX
+impl Stage for AwaitingKeys {
+    fn has_work(&self) -> bool {
+        !self.released.is_empty()
     }
 
-    /// Returns whether requests can go on.
-    pub(crate) fn has_work(&self) -> bool {
-        !self.released.is_empty()
+    fn forget(&mut self, key: SlotKey) {
+        self.waiting.remove(&key);
+    }
+}
+
+impl AwaitingKeys {
+    /// Returns whether another request may wait.
+    pub(crate) fn has_room(&self, limits: &Limits) -> bool {
+        self.waiting.len() + self.released.len() < limits.awaiting_keys_max
     }
 
     /// Adds a request.
     pub(crate) fn add(&mut self, key: SlotKey) {
         self.waiting.insert(key);
-    }
-
-    /// Removes a request that was answered, or whose connection was closed.
-    pub(crate) fn forget(&mut self, key: SlotKey) {
-        self.waiting.remove(&key);
     }
 
     /// Lets all that wait now go on.
@@ -45,8 +46,8 @@ impl AwaitingKeys {
     }
 
     /// Takes the requests that go on in this turn.
-    pub(crate) fn take(&mut self) -> Vec<SlotKey> {
-        let count = self.released.len().min(AWAITED_KEYS_PER_TURN);
+    pub(crate) fn take(&mut self, limits: &Limits) -> Vec<SlotKey> {
+        let count = self.released.len().min(limits.awaited_keys_per_turn);
         self.released.drain(..count).collect()
     }
 }

@@ -12,7 +12,7 @@ use tls::hello::{self, Hello, HelloError};
 use tls::{Received, ServerConfig, TlsError};
 
 use super::{Ingress, RequestHandler};
-use crate::limits::{HANDSHAKES_PER_TURN, SCRATCH_KEPT_BYTES, SESSION_RECORD_BYTES_MAX};
+use crate::limits::{SCRATCH_KEPT_BYTES, SESSION_RECORD_BYTES_MAX};
 use crate::stats::Metric;
 use crate::table::{CloseReason, ConnectionTable, Extras, Phase};
 
@@ -34,13 +34,23 @@ impl TlsInput {
             config,
             plaintext: Vec::new(),
             waiting: VecDeque::new(),
-            budget: HANDSHAKES_PER_TURN,
+            budget: 0,
         }
     }
 
     /// Returns whether handshakes wait for their turn.
     pub(super) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
+    }
+
+    /// Frees working memory that grew in a burst.
+    pub(super) fn trim(&mut self) {
+        if self.plaintext.capacity() > SCRATCH_KEPT_BYTES {
+            self.plaintext = Vec::new();
+        }
+        if self.waiting.is_empty() {
+            self.waiting = VecDeque::new();
+        }
     }
 }
 
@@ -51,7 +61,7 @@ impl Ingress {
         table: &mut ConnectionTable<D>,
         handler: &mut impl RequestHandler<D>,
     ) {
-        self.tls.budget = HANDSHAKES_PER_TURN;
+        self.tls.budget = table.limits.handshakes_per_turn;
         while self.tls.budget > 0
             && let Some(key) = self.tls.waiting.pop_front()
         {
@@ -238,15 +248,5 @@ impl Ingress {
             let client = client.unwrap_or_else(|| "a client".to_owned());
             format!("a TLS connection of {client} failed: {}", reason())
         });
-    }
-
-    /// Frees working memory that grew in a burst.
-    pub(crate) fn trim(&mut self) {
-        if self.tls.plaintext.capacity() > SCRATCH_KEPT_BYTES {
-            self.tls.plaintext = Vec::new();
-        }
-        if self.tls.waiting.is_empty() {
-            self.tls.waiting = VecDeque::new();
-        }
     }
 }

@@ -8,7 +8,7 @@ const ENTRY_BYTES: usize = 64;
 /// Incomplete PROXY headers, ClientHellos and heads, by slot, and requests that wait.
 #[derive(Debug, Default)]
 pub(super) struct KeptInput {
-    slots: HashMap<u32, Vec<u8>>,
+    pub(super) slots: HashMap<u32, Vec<u8>>,
     bytes: usize,
 }
 
@@ -50,20 +50,8 @@ impl KeptInput {
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
-
-    /// Returns the memory of all input, counted one by one.
-    #[cfg(any(test, feature = "sim"))]
-    pub(super) fn count_bytes(&self) -> usize {
-        self.slots.values().map(cost).sum()
-    }
-
-    /// Returns whether no input is kept.
-    #[cfg(any(test, feature = "sim"))]
-    pub(super) fn is_empty(&self) -> bool {
-        self.slots.is_empty()
-    }
 }
 
-const fn cost(input: &Vec<u8>) -> usize {
+pub(super) const fn cost(input: &Vec<u8>) -> usize {
     ENTRY_BYTES + input.capacity()
 }

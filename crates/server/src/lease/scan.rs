@@ -6,8 +6,9 @@ use std::time::Duration;
 use auth::UnixSeconds;
 use reactor::Tick;
 
-use super::{Leases, Revoked};
-use crate::limits::{LEASE_SCAN_INTERVAL, LEASE_SCAN_PERIOD, LEASES_PER_TURN};
+use super::{Lease, Revoked};
+use crate::limits::{LEASE_SCAN_INTERVAL, LEASE_SCAN_PERIOD};
+use crate::table::SparseSlots;
 
 /// Seconds before its end at which a session may be ended, so that it never ends late: two visits
 /// of a slot are at most two periods and two steps apart, the clock is rounded down to a second,
@@ -19,7 +20,7 @@ const _: () = assert!(2 * LEASE_SCAN_INTERVAL.as_millis() <= 1000);
 /// Position of the search among the slots. It goes around once in [`LEASE_SCAN_PERIOD`] while there
 /// are leases; what is revoked is searched at once, a portion in each turn.
 #[derive(Debug, Default)]
-pub(crate) struct LeaseScan {
+pub(super) struct LeaseScan {
     /// When the pass under way began.
     began: Tick,
     stepped: Tick,
@@ -32,34 +33,33 @@ pub(crate) struct LeaseScan {
 }
 
 impl LeaseScan {
-    /// Returns the time until the next step; `None` without leases.
-    pub(crate) fn next_in(&self, leases: &Leases, now: Tick) -> Option<Duration> {
-        let next = LEASE_SCAN_INTERVAL.saturating_sub(now.since(self.stepped));
-        (!leases.is_empty()).then_some(next)
+    /// Returns the time until the next step.
+    pub(super) const fn next_in(&self, now: Tick) -> Duration {
+        LEASE_SCAN_INTERVAL.saturating_sub(now.since(self.stepped))
     }
 
     /// Returns whether a search for what is revoked is under way.
-    pub(crate) fn has_work(&self) -> bool {
+    pub(super) fn is_searching(&self) -> bool {
         !self.revoked.is_empty()
     }
 
     /// Returns the slots whose leases run out before their next visit.
-    pub(crate) fn expired(&mut self, leases: &Leases, now: Tick, time: UnixSeconds) -> Vec<u32> {
-        let mut found = Vec::new();
+    pub(super) fn expired(
+        &mut self,
+        leases: &SparseSlots<Lease>,
+        now: Tick,
+        time: UnixSeconds,
+    ) -> Vec<u32> {
         if leases.is_empty() || now.since(self.stepped) < LEASE_SCAN_INTERVAL {
-            return found;
+            return Vec::new();
         }
         self.stepped = now;
         let until = time.plus(LEASE_HORIZON_SECONDS);
-        for slot in self.step(leases.slots(), now) {
-            if leases
-                .get(slot)
-                .is_some_and(|lease| lease.ends_before(until))
-            {
-                found.push(slot);
-            }
-        }
-        found
+        let ends = |lease: &Lease| lease.ends_before(until);
+        let slots = self.step(leases.slots(), now);
+        slots
+            .filter(|&it| leases.get(it).is_some_and(ends))
+            .collect()
     }
 
     /// Advances so far that the pass ends in time, also when slots are added on the way.
@@ -77,27 +77,24 @@ impl LeaseScan {
     }
 
     /// Searches for sessions of a revoked identity in the next turns.
-    pub(crate) fn search(&mut self, revoked: Revoked) {
+    pub(super) fn search(&mut self, revoked: Revoked) {
         // What joins a search that is under way would miss the slots behind it.
         self.searched = 0;
         self.revoked.push(revoked);
     }
 
     /// Goes on with the search, and returns the slots that it finds in this turn.
-    pub(crate) fn revoked(&mut self, leases: &Leases) -> Vec<u32> {
-        let mut found = Vec::new();
+    pub(super) fn revoked(&mut self, leases: &SparseSlots<Lease>, slots_max: u32) -> Vec<u32> {
         if self.revoked.is_empty() {
-            return found;
+            return Vec::new();
         }
         let slots = leases.slots();
-        let last = slots.min(self.searched.saturating_add(LEASES_PER_TURN));
-        for slot in self.searched..last {
-            if let Some(lease) = leases.get(slot)
-                && self.revoked.iter().any(|revoked| revoked.covers(lease))
-            {
-                found.push(slot);
-            }
-        }
+        let last = slots.min(self.searched.saturating_add(slots_max));
+        let ends = |lease: &Lease| self.revoked.iter().any(|it| it.covers(lease));
+        let visited = self.searched..last;
+        let found = visited
+            .filter(|&it| leases.get(it).is_some_and(ends))
+            .collect();
         self.searched = last;
         if last >= slots {
             self.revoked = Vec::new();

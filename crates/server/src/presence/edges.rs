@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use graph::{Id, Key};
 use reactor::SlotKey;
-use wire::event::Subject;
 
 /// An edge with all that a worker needs.
 #[derive(Debug, Clone)]
@@ -76,13 +75,5 @@ impl ProcessEdges {
                 online: edge.online,
             }
         })
-    }
-}
-
-/// Returns an id as notices have it.
-pub(crate) fn subject(id: &Id) -> Subject<'_> {
-    match id {
-        Id::Integer(number) => Subject::Integer(*number),
-        Id::Text(text) => Subject::Text(text),
     }
 }

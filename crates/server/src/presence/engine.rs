@@ -8,12 +8,9 @@ use graph::{Id, Key};
 use presence::{Cause, Due, Edge, Handover, IdEdge, Millis, NodeName, Online, Outlet, Tracker};
 use router::{Move, Router, SessionRef};
 
-use super::counts::Fate;
 use super::edges::{ChangedSessions, EdgeParcel, NamedEdge};
 use super::keeper::{OfBackend, Presence};
-use crate::limits::{
-    PRESENCE_NODE_EDGES_MAX, PRESENCE_RECIPIENTS_MAX, PRESENCE_RETRY, PRESENCE_ROUND_INTERVAL,
-};
+use crate::limits::{PRESENCE_RETRY, PRESENCE_ROUND_INTERVAL};
 use crate::mail::Mail;
 use crate::post::Post;
 use crate::settings::PresenceSettings;
@@ -101,7 +98,8 @@ impl Engine {
                 self.tracker.moved(moved.key, true, way);
             }
         }
-        self.moves.shrink_to(PRESENCE_RECIPIENTS_MAX);
+        self.moves
+            .shrink_to(presence.limits.presence_recipients_max);
         let (of_nodes, hidden, of_backend) = {
             let mut news = presence.news.lock();
             let of_nodes = std::mem::take(&mut news.of_nodes);
@@ -136,9 +134,12 @@ impl Engine {
         let due = self.tracker.advance(now, way);
         way.flush();
         way.tell_backend();
-        let (waiting, leaving) = (self.tracker.waiting(), self.tracker.leaving());
-        let gauges = [waiting, leaving, self.handover.edges()];
-        presence.counts.note(self.tracker.undone(), gauges);
+        let mut counts = presence.counts.lock();
+        counts.undone = self.tracker.undone();
+        counts.waiting = self.tracker.waiting() as u64;
+        counts.leaving = self.tracker.leaving() as u64;
+        counts.handover = self.handover.edges() as u64;
+        drop(counts);
         if self.tracker.is_settled() {
             presence.online.settle();
         }
@@ -182,7 +183,8 @@ impl Engine {
                 Err(_) => self.must_go_round = true,
             }
         }
-        self.changed.shrink_to(PRESENCE_RECIPIENTS_MAX);
+        self.changed
+            .shrink_to(presence.limits.presence_recipients_max);
     }
 
     /// Tells the nodes of a cluster what has changed here, and in slices what they do not know.
@@ -218,7 +220,7 @@ impl Engine {
         if !told.is_empty() {
             log.told_backend(told);
         }
-        while edges.len() < PRESENCE_NODE_EDGES_MAX
+        while edges.len() < presence.limits.presence_node_edges_max
             && let Some(id) = self.untold.pop_front()
         {
             let key = router.graph().find(&id);
@@ -315,7 +317,9 @@ impl Way<'_> {
             }
         }
         batch.recipients.clear();
-        batch.recipients.shrink_to(PRESENCE_RECIPIENTS_MAX);
+        batch
+            .recipients
+            .shrink_to(self.presence.limits.presence_recipients_max);
     }
 }
 
@@ -339,11 +343,13 @@ impl Outlet for Way<'_> {
         let is_announced = online && graph.subscriber_count(key) <= max;
         // Before the subscribers are looked up: who logs in later reads it for its snapshot.
         let is_news = self.presence.online.set_announced(key, is_announced);
-        self.presence.counts.count(match (is_bulk, is_news) {
-            (true, _) => Fate::Bulk,
-            (false, true) => Fate::Told,
-            (false, false) => Fate::Crowded,
-        });
+        let mut counts = self.presence.counts.lock();
+        match (is_bulk, is_news) {
+            (true, _) => counts.bulk += 1,
+            (false, true) => counts.told += 1,
+            (false, false) => counts.crowded += 1,
+        }
+        drop(counts);
         if is_news && !is_bulk && self.presence.asked.load(Ordering::SeqCst) > 0 {
             batch.sessions.clear();
             let (keys, sessions) = (&mut batch.keys, &mut batch.sessions);
@@ -358,7 +364,7 @@ impl Outlet for Way<'_> {
             batch.sessions.clear();
         }
         let messages = batch.sessions.len() as u64;
-        let most = PRESENCE_RECIPIENTS_MAX;
+        let most = self.presence.limits.presence_recipients_max;
         if batch.recipients.len() > most || batch.for_feed.len() > most {
             self.flush();
         }

@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 use presence::{Cause, Feed, IdEdge, Millis, NodeName, Online};
 use router::Router;
 
-use super::counts::{LiveCounts, PresenceCounts};
+use super::counts::PresenceCounts;
 use super::engine::Engine;
 use super::snapshot::{self, SnapshotPlace};
-use crate::limits::PRESENCE_FEED_MAX;
+use crate::limits::Limits;
 use crate::post::Post;
 use crate::settings::PresenceSettings;
 
@@ -39,13 +39,15 @@ pub type BackendSink = dyn Fn(u64, &[IdEdge]) + Send + Sync;
 /// Who is online. Lives as long as the server.
 pub struct Presence {
     pub(super) settings: PresenceSettings,
+    pub(super) limits: &'static Limits,
     pub(super) online: Arc<Online>,
     pub(super) feed: Arc<Feed>,
     /// Sessions that asked.
     pub(super) asked: AtomicUsize,
     pub(super) news: Mutex<News>,
     pub(super) engine: Mutex<Engine>,
-    pub(super) counts: LiveCounts,
+    /// Written by the presence thread.
+    pub(super) counts: Mutex<PresenceCounts>,
     /// In a cluster: where edges for the backend go.
     pub(super) backend: OnceLock<Box<BackendSink>>,
 }
@@ -81,14 +83,23 @@ pub(super) enum OfBackend {
 impl Presence {
     /// Makes the presence of a server whose log has this epoch.
     pub fn new(settings: PresenceSettings, epoch: &str) -> Self {
+        Self::with_limits(settings, epoch, &Limits::PRODUCTION)
+    }
+
+    pub(crate) fn with_limits(
+        settings: PresenceSettings,
+        epoch: &str,
+        limits: &'static Limits,
+    ) -> Self {
         let online = Arc::new(Online::default());
         Self {
             settings,
-            feed: Arc::new(Feed::new(PRESENCE_FEED_MAX, run_name(epoch))),
+            limits,
+            feed: Arc::new(Feed::new(limits.presence_feed_max, run_name(epoch))),
             asked: AtomicUsize::new(0),
             news: Mutex::default(),
             engine: Mutex::new(Engine::new(&settings, &online)),
-            counts: LiveCounts::default(),
+            counts: Mutex::default(),
             backend: OnceLock::new(),
             online,
         }
@@ -106,7 +117,7 @@ impl Presence {
 
     /// Returns what the presence thread has counted.
     pub fn counts(&self) -> PresenceCounts {
-        self.counts.read()
+        *self.counts.lock()
     }
 
     /// Returns the settings.
@@ -153,7 +164,8 @@ impl Presence {
         limit: usize,
     ) -> (Vec<Id>, usize, Option<SnapshotPlace>) {
         let mut ids = Vec::new();
-        let (looked_at, next) = snapshot::walk(graph, &self.online, own, place, limit, &mut ids);
+        let limits = (limit, self.limits.presence_ids_max);
+        let (looked_at, next) = snapshot::walk(graph, &self.online, own, place, limits, &mut ids);
         (ids, looked_at, next)
     }
 

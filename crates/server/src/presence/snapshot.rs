@@ -8,8 +8,8 @@ use presence::Online;
 use wire::event::Subject;
 use wire::notice::Notice;
 
-use super::edges::subject;
-use crate::limits::{PRESENCE_IDS_MAX, PRESENCE_POLL_KEYS_MAX};
+use crate::frames::wire_subject;
+use crate::limits::Limits;
 
 /// Place in the subscriptions of several ids.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -28,14 +28,14 @@ pub(super) fn walk(
     online: &Online,
     own: &[Key],
     place: SnapshotPlace,
-    limit: usize,
+    (keys_max, ids_max): (usize, usize),
     ids: &mut Vec<Id>,
 ) -> (usize, Option<SnapshotPlace>) {
     let SnapshotPlace { mut nth, mut after } = place;
     let mut looked_at = 0;
     let mut keys = Vec::new();
     while let Some(&subscriber) = own.get(usize::from(nth)) {
-        let step = (limit - looked_at).min(PRESENCE_IDS_MAX - ids.len());
+        let step = (keys_max - looked_at).min(ids_max - ids.len());
         if step == 0 {
             return (looked_at, Some(SnapshotPlace { nth, after }));
         }
@@ -55,23 +55,33 @@ pub(super) fn walk(
 
 /// Returns the elements of a poll's answer that are its snapshot, with commas between them. Empty
 /// while it is not known who is online.
-pub(crate) fn for_poll(online: &Online, graph: &Graph, own: &[Key]) -> Vec<u8> {
+pub(crate) fn for_poll(online: &Online, graph: &Graph, own: &[Key], limits: &Limits) -> Vec<u8> {
     let mut out = Vec::new();
     if !online.is_settled() {
         return out;
     }
-    let (mut left, mut place) = (PRESENCE_POLL_KEYS_MAX, Some(SnapshotPlace::default()));
+    let (mut left, mut place) = (
+        limits.presence_poll_keys_max,
+        Some(SnapshotPlace::default()),
+    );
     let mut ids = Vec::new();
     while let Some(from) = place.filter(|_| left > 0) {
         let first = out.is_empty();
         ids.clear();
-        let (looked_at, next) = walk(graph, online, own, from, left, &mut ids);
+        let (looked_at, next) = walk(
+            graph,
+            online,
+            own,
+            from,
+            (left, limits.presence_ids_max),
+            &mut ids,
+        );
         left -= looked_at;
         place = next;
         if !first {
             out.push(b',');
         }
-        let names: Vec<Subject<'_>> = ids.iter().map(subject).collect();
+        let names: Vec<Subject<'_>> = ids.iter().map(wire_subject).collect();
         Notice::Presence {
             online: &names,
             first,

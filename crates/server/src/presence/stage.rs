@@ -11,16 +11,13 @@ use wire::event::Subject;
 use wire::frame::{self, Frame};
 use wire::notice::Notice;
 
-use super::edges::{EdgeParcel, subject};
+use super::edges::EdgeParcel;
 use super::keeper::Presence;
 use super::snapshot::{SnapshotPlace, walk};
-use crate::frames::push;
-use crate::limits::{
-    PRESENCE_RECIPIENTS_PER_TURN, PRESENCE_SLOTS_PER_TURN, PRESENCE_SNAPSHOT_KEYS_PER_TURN,
-    PRESENCE_SNAPSHOTS_PER_TURN, SESSIONS_PER_FLUSH,
-};
+use crate::frames::{push, wire_subject};
 use crate::mail::Mail;
 use crate::session::Sessions;
+use crate::stage::Stage;
 use crate::stats::Metric;
 use crate::table::{ConnectionTable, Phase, Session};
 
@@ -71,6 +68,24 @@ struct Snapshot {
     is_first: bool,
     /// The session's socket is full.
     waits: bool,
+}
+
+impl Stage for PresenceStage {
+    fn has_work(&self) -> bool {
+        !self.parcels.is_empty() || !self.ready.is_empty() || self.round.is_some()
+    }
+
+    fn forget(&mut self, key: SlotKey) {
+        if !self.snapshots.is_empty()
+            && self
+                .snapshots
+                .get(&key.index)
+                .is_some_and(|it| it.key == key)
+        {
+            // Its place among those that are ready is passed over.
+            self.snapshots.remove(&key.index);
+        }
+    }
 }
 
 impl PresenceStage {
@@ -126,24 +141,6 @@ impl PresenceStage {
         }
     }
 
-    /// Forgets a session that has ended.
-    pub(crate) fn forget(&mut self, key: SlotKey) {
-        if !self.snapshots.is_empty()
-            && self
-                .snapshots
-                .get(&key.index)
-                .is_some_and(|it| it.key == key)
-        {
-            // Its place among those that are ready is passed over.
-            self.snapshots.remove(&key.index);
-        }
-    }
-
-    /// Returns whether there is something to do.
-    pub(crate) fn has_work(&self) -> bool {
-        !self.parcels.is_empty() || !self.ready.is_empty() || self.round.is_some()
-    }
-
     /// Returns whether nothing is kept.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn is_empty(&self) -> bool {
@@ -175,7 +172,7 @@ impl PresenceStage {
         sessions: &Sessions,
         mailbox: &Mailbox<Mail>,
     ) {
-        let mut budget = PRESENCE_RECIPIENTS_PER_TURN;
+        let mut budget = table.limits.presence_recipients_per_turn;
         while budget > 0
             && let Some(mut edges) = self.parcels.pop_front()
         {
@@ -207,7 +204,7 @@ impl PresenceStage {
     ) {
         self.group.sessions.clear();
         let end = edges.next.saturating_add(recipients_max);
-        for _ in 0..SESSIONS_PER_FLUSH {
+        for _ in 0..table.limits.sessions_per_flush {
             if edges.next >= end {
                 return;
             }
@@ -228,11 +225,11 @@ impl PresenceStage {
         let Some(from) = self.round else {
             return;
         };
-        if self.ready.len() >= PRESENCE_SNAPSHOTS_PER_TURN {
+        if self.ready.len() >= table.limits.presence_snapshots_per_turn {
             return;
         }
         let to = from
-            .saturating_add(PRESENCE_SLOTS_PER_TURN)
+            .saturating_add(table.limits.presence_slots_per_turn)
             .min(table.slots());
         for index in from..to {
             if let Some((key, connection)) = table.at(index)
@@ -254,8 +251,12 @@ impl PresenceStage {
         sessions: &Sessions,
         presence: &Presence,
     ) {
-        let mut keys_left = PRESENCE_SNAPSHOT_KEYS_PER_TURN;
-        for _ in 0..self.ready.len().min(PRESENCE_SNAPSHOTS_PER_TURN) {
+        let mut keys_left = table.limits.presence_snapshot_keys_per_turn;
+        for _ in 0..self
+            .ready
+            .len()
+            .min(table.limits.presence_snapshots_per_turn)
+        {
             if keys_left == 0 {
                 return;
             }
@@ -279,7 +280,8 @@ impl PresenceStage {
             let (graph, own) = (sessions.graph(), sessions.keys(index, &session));
             let (from, mut ids) = (snapshot.place, Vec::new());
             let online = presence.online();
-            let (looked_at, next) = walk(graph, online, own, from, keys_left, &mut ids);
+            let limits = (keys_left, table.limits.presence_ids_max);
+            let (looked_at, next) = walk(graph, online, own, from, limits, &mut ids);
             keys_left -= looked_at;
             if next.is_none() || !ids.is_empty() {
                 let first = std::mem::replace(&mut snapshot.is_first, false);
@@ -355,7 +357,7 @@ impl EdgesInFlight {
         let bytes = &mut self.bytes;
         let encoded = self.frames.entry((nth, session.encoding));
         let frame = encoded.or_insert_with(|| {
-            let id = subject(&edge.id);
+            let id = wire_subject(&edge.id);
             let notice = match edge.online {
                 true => Notice::Online { id },
                 false => Notice::Offline { id },
@@ -379,7 +381,7 @@ fn open_session<D: Driver>(table: &ConnectionTable<D>, key: SlotKey) -> Option<(
 
 /// Writes a piece of a snapshot.
 fn push_piece(session: Session, ids: &[Id], first: bool, more: bool, out: &mut Vec<u8>) {
-    let online: Vec<Subject<'_>> = ids.iter().map(subject).collect();
+    let online: Vec<Subject<'_>> = ids.iter().map(wire_subject).collect();
     let notice = Notice::Presence {
         online: &online,
         first,

@@ -91,25 +91,17 @@ impl Replays {
 
     /// Removes the replay of a session that has ended, if it has one.
     pub(crate) fn end<D: Driver>(&mut self, table: &mut ConnectionTable<D>, key: SlotKey) {
-        let has_replay = |extras: Extras| extras.has(Extras::REPLAY);
-        if table
-            .at(key.index)
-            .is_some_and(|(_, connection)| has_replay(connection.extras))
+        if table.clear(key, Extras::REPLAY)
+            && let Some(held) = self.remove(key)
         {
-            table.clear_extras(key, Extras::REPLAY);
-            if let Some(held) = self.remove(key) {
-                table.stats.take(Metric::SessionsReplaying, 1);
-                table.stats.add(Metric::DeliveriesLost, held.into());
-            }
+            table.stats.take(Metric::SessionsReplaying, 1);
+            table.stats.add(Metric::DeliveriesLost, held.into());
         }
     }
 
     /// Goes on with feeding a session whose socket has room again, if it is fed.
     pub(crate) fn room<D: Driver>(&mut self, table: &ConnectionTable<D>, key: SlotKey) {
-        if table
-            .get(key)
-            .is_some_and(|connection| connection.extras.has(Extras::REPLAY))
-        {
+        if table.has(key, Extras::REPLAY) {
             self.feed_soon(key);
         }
     }
@@ -142,7 +134,7 @@ impl Replays {
     /// Tells sessions that are fed of the events of this turn that the history does not have.
     pub(crate) fn tell_unstored<D: Driver>(&mut self, table: &mut ConnectionTable<D>) {
         while let Some((key, lost)) = self.next_unstored() {
-            if let Some(Phase::Open(session)) = table.get(key).map(|connection| connection.phase) {
+            if let Some(session) = table.session(key) {
                 table.tell_gap(key, session, lost.into());
             }
         }

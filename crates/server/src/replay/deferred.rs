@@ -39,7 +39,7 @@ pub(crate) fn undefer<D: Driver, M: Mailboxes>(
     if !sessions.replays.is_deferred(key) {
         return;
     }
-    if let Some(Phase::Open(session)) = table.get(key).map(|connection| connection.phase) {
+    if let Some(session) = table.session(key) {
         let events = router.undefer(session.key, sessions.name(key));
         // Read after it, as after a login: what was planned before is posted by then.
         sessions.replays.undefer(key, events, router.period() + 2);

@@ -1,24 +1,26 @@
 //! A step of feeding a session: what it missed next, encoded straight from the history.
 
-use graph::{Id, Key};
 use history::{Cursor, Missed};
 use reactor::{Driver, SlotKey};
 use router::{Mailboxes, Router};
+use wire::event::Event;
 use wire::frame;
 use wire::notice::ResetReason;
 
 use super::deferred::undefer;
-use super::replays::{Replay, Replays, Stage};
+use super::replays::{Replay, Stage};
 use super::resume::{after_reset, outcome, push_reset};
 use super::searches::Searches;
-use super::stored::wire_event;
-use crate::limits::{REPLAY_BYTES_PER_STEP, REPLAY_EVENTS_PER_STEP, SCRATCH_KEPT_BYTES};
+use super::stored::each_stored;
+use crate::frames::push;
+use crate::limits::{Limits, SCRATCH_KEPT_BYTES};
 use crate::session::Sessions;
+use crate::stage;
 use crate::stats::Metric;
 use crate::table::{ConnectionTable, Phase, ReplayedFrame, Session};
 
 /// Working memory of the steps of one worker.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Feeder {
     searches: Searches,
     missed: Vec<Missed>,
@@ -26,7 +28,30 @@ pub(crate) struct Feeder {
     frames: Vec<ReplayedFrame>,
 }
 
+impl stage::Stage for Feeder {
+    fn trim(&mut self) {
+        if self.bytes.capacity() > SCRATCH_KEPT_BYTES {
+            self.missed = Vec::new();
+            self.bytes = Vec::new();
+            self.frames = Vec::new();
+        }
+    }
+
+    fn forget(&mut self, key: SlotKey) {
+        self.searches.retain(|searched| searched != key);
+    }
+}
+
 impl Feeder {
+    pub(crate) const fn new(limits: &'static Limits) -> Self {
+        Self {
+            searches: Searches::new(limits),
+            missed: Vec::new(),
+            bytes: Vec::new(),
+            frames: Vec::new(),
+        }
+    }
+
     /// Returns the memory of the searches that are kept.
     pub(crate) fn kept_bytes(&self) -> usize {
         self.searches.bytes()
@@ -70,7 +95,7 @@ impl Feeder {
         let (last, more) = match replay.stage {
             Stage::Rewind { count, until, .. } => {
                 let (count, missed) = (usize::from(count), &mut self.missed);
-                let count_max = REPLAY_EVENTS_PER_STEP;
+                let count_max = table.limits.replay_events_per_step;
                 let more = router.rewind(keys, fed, until, count, count_max, missed);
                 (until, more)
             }
@@ -146,49 +171,30 @@ impl Feeder {
         replay: &Replay,
         session: Session,
     ) -> Option<bool> {
-        let Self {
-            missed,
-            bytes,
-            frames,
-            ..
-        } = self;
+        let bytes_max = self.searches.limits.replay_bytes_per_step;
+        let (bytes, frames) = (&mut self.bytes, &mut self.frames);
         bytes.clear();
         frames.clear();
-        let recorder = router.recorder()?;
-        let mut subject: Option<(Key, Id)> = None;
-        recorder.read(|history| {
+        router.recorder()?.read(|history| {
             let is_rewind = matches!(replay.stage, Stage::Rewind { .. });
             if !is_rewind && history.left() > replay.fed {
                 return None;
             }
-            for &Missed { place, position } in &*missed {
-                if bytes.len() >= REPLAY_BYTES_PER_STEP {
-                    return Some(false);
+            let push_frame = |position, event: &Event<'_>| {
+                let has_room = bytes.len() < bytes_max;
+                if has_room {
+                    push(bytes, |out| {
+                        frame::encode(session.encoding, event, out).range(session.framing)
+                    });
+                    frames.push(ReplayedFrame {
+                        end: bytes.len(),
+                        position,
+                        is_held: position >= replay.held_from,
+                    });
                 }
-                // Of a rewind, some may have left since they were found.
-                let Some(stored) = history.get(place) else {
-                    continue;
-                };
-                let known = subject.as_ref().filter(|(key, _)| *key == stored.entry.key);
-                if known.is_none() {
-                    let name = router.graph().name(stored.entry.key);
-                    subject = name.map(|id| (stored.entry.key, id));
-                }
-                let Some((_, id)) = &subject else {
-                    continue;
-                };
-                let start = bytes.len();
-                let event = wire_event(router.epoch(), id, &stored);
-                let range = frame::encode(session.encoding, &event, bytes).range(session.framing);
-                bytes.copy_within(range.clone(), start);
-                bytes.truncate(start + range.len());
-                frames.push(ReplayedFrame {
-                    end: bytes.len(),
-                    position,
-                    is_held: position >= replay.held_from,
-                });
-            }
-            Some(true)
+                has_room
+            };
+            Some(each_stored(router, history, &self.missed, push_frame))
         })
     }
 
@@ -205,7 +211,7 @@ impl Feeder {
         let reason = ResetReason::Expired;
         table.stats.add(outcome(Some(reason)), 1);
         let keys = sessions.keys(key.index, &session);
-        let after = after_reset(router, keys, fed);
+        let after = after_reset(router, keys, fed, table.limits);
         self.bytes.clear();
         let from = Cursor::complete(router.epoch(), fed).to_string();
         push_reset(
@@ -225,17 +231,6 @@ impl Feeder {
             sessions.replays.feed_soon(key);
         }
         self.bytes.len()
-    }
-
-    /// Frees working memory that grew in a burst, and the searches for sessions that are not fed
-    /// any more.
-    pub(crate) fn trim(&mut self, replays: &Replays) {
-        self.searches.retain(|key| replays.is_fed(key));
-        if self.bytes.capacity() > SCRATCH_KEPT_BYTES {
-            self.missed = Vec::new();
-            self.bytes = Vec::new();
-            self.frames = Vec::new();
-        }
     }
 
     #[cfg(any(test, feature = "sim"))]

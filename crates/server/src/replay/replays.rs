@@ -4,14 +4,16 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use reactor::SlotKey;
+use reactor::{SlotKey, Tick};
 
-use crate::limits::{HELD_UNTIL_DEFERRED, PERIOD_RETRY_INTERVAL};
+use crate::limits::{Limits, PERIOD_RETRY_INTERVAL};
+use crate::stage;
 use crate::table::SparseSlots;
 
 /// Replays of a worker.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Replays {
+    held_until_deferred: u32,
     pub(super) slots: SparseSlots<Replay>,
     /// Sessions that can be fed now, each once.
     pub(super) ready: VecDeque<SlotKey>,
@@ -119,7 +121,32 @@ pub(crate) enum LiveEvent {
     Lose,
 }
 
+impl stage::Stage for Replays {
+    fn has_work(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    fn next_in(&self, _now: Tick, _connections: usize) -> Option<Duration> {
+        self.awaits_period().then_some(PERIOD_RETRY_INTERVAL)
+    }
+}
+
 impl Replays {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            held_until_deferred: limits.held_until_deferred,
+            slots: SparseSlots::new(limits),
+            ready: VecDeque::new(),
+            waiting: VecDeque::new(),
+            in_flight: VecDeque::new(),
+            settling: VecDeque::new(),
+            settled: 0,
+            ahead: Ahead::default(),
+            unstored: Vec::new(),
+            to_defer: Vec::new(),
+        }
+    }
+
     /// Returns the memory of all replays.
     pub(crate) const fn memory_bytes(&self) -> usize {
         self.slots.memory_bytes()
@@ -230,6 +257,7 @@ impl Replays {
 
     /// Tells what becomes of a live event for a session.
     pub(crate) fn live_event(&mut self, key: SlotKey, position: u64, is_stored: bool) -> LiveEvent {
+        let held_until_deferred = self.held_until_deferred;
         let Some(replay) = self.get_mut(key) else {
             return LiveEvent::Send;
         };
@@ -257,7 +285,7 @@ impl Replays {
         }
         replay.held += 1;
         replay.held_from = replay.held_from.min(position);
-        let are_many = replay.held.is_multiple_of(HELD_UNTIL_DEFERRED);
+        let are_many = replay.held.is_multiple_of(held_until_deferred);
         if replay.is_waiting {
             self.feed_soon(key);
         }
@@ -393,11 +421,5 @@ impl Replays {
     /// Returns whether sessions wait for a planning period.
     pub(crate) fn awaits_period(&self) -> bool {
         !self.waiting.is_empty()
-    }
-
-    /// Returns the time until a planning period is asked for again; `None` if no session waits for
-    /// one.
-    pub(crate) fn next_in(&self) -> Option<Duration> {
-        self.awaits_period().then_some(PERIOD_RETRY_INTERVAL)
     }
 }

@@ -12,7 +12,7 @@ use wire::start::Start;
 
 use super::replays::Replays;
 use crate::frames::push;
-use crate::limits::RESET_EVENTS_MAX;
+use crate::limits::Limits;
 use crate::stats::{Metric, WorkerStats};
 use crate::table::{ConnectionTable, Session};
 
@@ -68,7 +68,12 @@ pub(crate) enum Begun {
 
 impl<'a> StartAt<'a> {
     /// Decides where the stream begins of a session that has just logged in with these keys.
-    pub(crate) fn resume<M: Mailboxes>(self, router: &Router<M>, keys: &[Key]) -> Resume<'a> {
+    pub(crate) fn resume<M: Mailboxes>(
+        self,
+        router: &Router<M>,
+        keys: &[Key],
+        limits: &Limits,
+    ) -> Resume<'a> {
         let head = self.head;
         let at = |position, feed| Resume {
             from: Some(Cursor::complete(router.epoch(), position).to_string()),
@@ -87,7 +92,7 @@ impl<'a> StartAt<'a> {
                     ..at(cursor.complete, Some(Feed::After(cursor.complete)))
                 },
                 Err((reason, floor)) => {
-                    let after = after_reset(router, keys, floor);
+                    let after = after_reset(router, keys, floor, limits);
                     Resume {
                         reset: Some(reason),
                         given,
@@ -196,13 +201,18 @@ fn is_behind<M: Mailboxes>(router: &Router<M>, cursor: Cursor<'_>) -> bool {
 
 /// Returns the position after which a session is fed when events after `floor` may be missing: it
 /// gets the latest of what there is behind the last gap, and not a flood.
-pub(crate) fn after_reset<M: Mailboxes>(router: &Router<M>, keys: &[Key], floor: u64) -> u64 {
+pub(crate) fn after_reset<M: Mailboxes>(
+    router: &Router<M>,
+    keys: &[Key],
+    floor: u64,
+    limits: &Limits,
+) -> u64 {
     let head = router.head().unwrap_or_default();
     // Events may be stored from before a gap. Whoever were fed these would meet the gap again.
     let left = router.recorder().map_or(0, |it| it.read(History::left));
     let floor = floor.max(left);
     let mut latest = Vec::new();
-    router.latest(keys, floor, head, RESET_EVENTS_MAX, &mut latest);
+    router.latest(keys, floor, head, limits.reset_events_max, &mut latest);
     // A concurrent eviction can only shorten what follows, and then says so.
     latest.first().map_or(head, |first| first.position - 1)
 }

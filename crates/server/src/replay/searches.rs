@@ -10,11 +10,14 @@ use history::Missed;
 use reactor::SlotKey;
 use router::{Mailboxes, Router};
 
-use crate::limits::{REPLAY_EVENTS_PER_STEP, SEARCH_EVENTS_MAX, SEARCHES_KEPT_MAX};
+use crate::limits::Limits;
 
 /// Searches of a worker, the oldest first.
-#[derive(Debug, Default)]
-pub(super) struct Searches(VecDeque<Search>);
+#[derive(Debug)]
+pub(super) struct Searches {
+    pub(super) limits: &'static Limits,
+    kept: VecDeque<Search>,
+}
 
 /// Result of a search.
 #[derive(Debug)]
@@ -27,6 +30,11 @@ struct Search {
 }
 
 impl Searches {
+    pub(super) const fn new(limits: &'static Limits) -> Self {
+        let kept = VecDeque::new();
+        Self { limits, kept }
+    }
+
     /// Finds the events after a position, up to and including `last`, that concern a session.
     /// Replaces the contents of `missed` with those of the next step, in ascending order. Returns
     /// whether there may be more; then the graph may have changed since they were found.
@@ -40,42 +48,42 @@ impl Searches {
         missed: &mut Vec<Missed>,
     ) -> bool {
         missed.clear();
-        if let Some(at) = self.0.iter().position(|search| search.key == key) {
-            let search = &self.0[at];
+        if let Some(at) = self.kept.iter().position(|search| search.key == key) {
+            let search = &self.kept[at];
             let rest = search.rest(after);
-            missed.extend_from_slice(&rest[..rest.len().min(REPLAY_EVENTS_PER_STEP)]);
+            missed.extend_from_slice(&rest[..rest.len().min(self.limits.replay_events_per_step)]);
             if !missed.is_empty() {
                 return true;
             }
-            self.0.remove(at);
+            self.kept.remove(at);
         }
-        let more = router.missed(keys, after, last, SEARCH_EVENTS_MAX, missed);
-        if missed.len() <= REPLAY_EVENTS_PER_STEP {
+        let more = router.missed(keys, after, last, self.limits.search_events_max, missed);
+        if missed.len() <= self.limits.replay_events_per_step {
             return more;
         }
         let found = missed.clone();
-        missed.truncate(REPLAY_EVENTS_PER_STEP);
-        if self.0.len() == SEARCHES_KEPT_MAX {
-            self.0.pop_front();
+        missed.truncate(self.limits.replay_events_per_step);
+        if self.kept.len() == self.limits.searches_kept_max {
+            self.kept.pop_front();
         }
-        self.0.push_back(Search { key, after, found });
+        self.kept.push_back(Search { key, after, found });
         true
     }
 
     /// Returns the memory of all results.
     pub(super) fn bytes(&self) -> usize {
-        let found = self.0.iter().map(|search| search.found.capacity());
+        let found = self.kept.iter().map(|search| search.found.capacity());
         found.sum::<usize>() * size_of::<Missed>()
     }
 
     /// Keeps the searches of some sessions only.
     pub(super) fn retain(&mut self, is_kept: impl Fn(SlotKey) -> bool) {
-        self.0.retain(|search| is_kept(search.key));
+        self.kept.retain(|search| is_kept(search.key));
     }
 
     #[cfg(any(test, feature = "sim"))]
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.kept.is_empty()
     }
 }
 

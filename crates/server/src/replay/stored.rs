@@ -1,30 +1,41 @@
 //! Events of the history, as the encoders take them.
 
-use graph::Id;
-use history::Stored;
-use router::ContentType;
-use wire::event::{Event as WireEvent, Payload as WirePayload, Subject};
+use graph::{Id, Key};
+use history::{History, Missed};
+use router::{ContentType, Mailboxes, Router};
+use wire::event::Event;
 
-/// Returns a stored event as the encoders take it.
-pub(crate) fn wire_event<'a>(
-    epoch: &'a str,
-    subject: &'a Id,
-    stored: &Stored<'a>,
-) -> WireEvent<'a> {
-    let entry = stored.entry;
-    WireEvent {
-        epoch,
-        sequence: entry.position,
-        complete: entry.position,
-        subject: match subject {
-            Id::Integer(number) => Subject::Integer(*number),
-            Id::Text(text) => Subject::Text(text),
-        },
-        kind: (!entry.event_type.is_empty()).then_some(entry.event_type),
-        payload: match ContentType::of_tag(entry.tag) {
-            Some(ContentType::Json) => WirePayload::Json(entry.payload),
-            Some(ContentType::Text) => WirePayload::Text(entry.payload),
-            Some(ContentType::Binary) | None => WirePayload::Binary(entry.payload),
-        },
+use crate::frames::wire_event;
+
+/// Calls `each` with the position of each of these events and the event as the encoders take it,
+/// until it returns false. Returns whether it was called with all that the history still has.
+pub(crate) fn each_stored<M: Mailboxes>(
+    router: &Router<M>,
+    history: &History,
+    found: &[Missed],
+    mut each: impl FnMut(u64, &Event<'_>) -> bool,
+) -> bool {
+    let mut subject: Option<(Key, Id)> = None;
+    for &Missed { place, position } in found {
+        // Of a rewind, some may have left since they were found.
+        let Some(stored) = history.get(place) else {
+            continue;
+        };
+        let entry = stored.entry;
+        if subject.as_ref().is_none_or(|(key, _)| *key != entry.key) {
+            let name = router.graph().name(entry.key);
+            subject = name.map(|id| (entry.key, id));
+        }
+        let Some((_, id)) = &subject else {
+            continue;
+        };
+        let event_type = (!entry.event_type.is_empty()).then_some(entry.event_type);
+        let content_type = ContentType::of_tag(entry.tag).unwrap_or(ContentType::Binary);
+        let at = (router.epoch(), position);
+        let event = wire_event(at, id, event_type, content_type, entry.payload);
+        if !each(position, &event) {
+            return false;
+        }
     }
+    true
 }

@@ -22,7 +22,7 @@ impl Sessions {
             return;
         }
         let accessed = Accessed {
-            client: client_of(table, key, Some(request), &self.live.policy),
+            client: client_of(table, key, Some(request), &table.live.policy),
             since: table.clock.now,
         };
         self.accessed.insert(key.index, accessed);

@@ -14,6 +14,7 @@ use crate::answer::client_of;
 use crate::identity::{Denial, Grant};
 use crate::login_check::{LoginQuestion, LoginVerdict};
 use crate::mail::Mail;
+use crate::stage::Stage as _;
 use crate::table::{ConnectionTable, Phase};
 
 /// What is known of a login.
@@ -49,7 +50,7 @@ impl Sessions {
         let question = LoginQuestion {
             ids: grant.ids.clone(),
             transport,
-            address: client_of(table, key, Some(request), &self.live.policy),
+            address: client_of(table, key, Some(request), &table.live.policy),
             subject: subject(grant),
         };
         match self.login_checks.take(key, &question) {
@@ -58,7 +59,7 @@ impl Sessions {
             Some(LoginVerdict::Undecided) => return Err(Denial::Undecided),
             None => {}
         }
-        let number = self.login_checks.add_request(key, &question);
+        let number = self.login_checks.add_request(key, &question, table.limits);
         let asked = number.is_some_and(|number| self.ask(key, number, question));
         if !asked {
             self.login_checks.forget(key);
@@ -100,10 +101,10 @@ impl Sessions {
         let question = LoginQuestion {
             ids: grant.ids.clone(),
             transport: Transport::WebSocket.name(),
-            address: client_of(table, key, None, &self.live.policy),
+            address: client_of(table, key, None, &table.live.policy),
             subject: subject(&grant),
         };
-        let number = self.login_checks.add_subscribe(key, ids);
+        let number = self.login_checks.add_subscribe(key, ids, table.limits);
         let Some(number) = number else {
             table.stats.denied(Denial::Undecided.metric());
             return Err(Denial::Undecided.into());
@@ -117,17 +118,12 @@ impl Sessions {
         Ok(Checked::Waits)
     }
 
-    /// Returns whether requests that have waited can be handled again.
-    pub(crate) fn has_released(&self) -> bool {
-        self.awaiting_keys.has_work() || self.login_checks.has_work()
-    }
-
     /// Asks a question. Returns whether there is somebody to ask.
     fn ask(&self, key: SlotKey, number: u64, question: LoginQuestion) -> bool {
         let Some(checker) = self.shared.identity.login_checker.get() else {
             return false;
         };
-        let mailbox = Arc::clone(&self.mailbox);
+        let mailbox = Arc::clone(self.shared.mailbox(self.worker));
         let answer = move |verdict| {
             mailbox.insert(Mail::LoginChecked {
                 key,

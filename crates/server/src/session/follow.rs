@@ -141,7 +141,7 @@ impl Sessions {
         key: SlotKey,
         token: &str,
     ) -> Result<Option<u64>, CommandError> {
-        let policy = &self.live.policy;
+        let policy = &table.live.policy;
         let now = UnixSeconds(table.clock.unix_seconds);
         let Some(known) = self.websockets.identity(key.index) else {
             let reason = "the session was opened without a token; open another with it";
@@ -191,7 +191,7 @@ impl Sessions {
         cursor: &str,
     ) -> Result<(), CommandError> {
         let router = &self.shared.router;
-        let Some(Phase::Open(session)) = table.get(key).map(|connection| connection.phase) else {
+        let Some(session) = table.session(key) else {
             return Ok(());
         };
         let Some(head) = self.replays.awaited(key) else {
@@ -205,7 +205,7 @@ impl Sessions {
         };
         let start = Start::at(cursor);
         let keys = self.keys(key.index, &session);
-        let resume = StartAt { start, head }.resume(router, keys);
+        let resume = StartAt { start, head }.resume(router, keys, table.limits);
         let mut out = table.scratch();
         resume.push_reset(session, router.epoch(), &mut out);
         table.send(key, &out);
@@ -230,7 +230,7 @@ impl Sessions {
         ids: Vec<Id>,
         identity: Option<Identity>,
     ) -> Result<Grant<'static>, Denial> {
-        if identity.is_none() && self.live.policy.requires_identity() {
+        if identity.is_none() && table.live.policy.requires_identity() {
             return Err(Denial::NoCredential);
         }
         let grant = Grant::of_ids(ids, identity)?;
@@ -241,10 +241,8 @@ impl Sessions {
 
     /// Returns the keys of a session; `None` if it has ended.
     fn followed<D: Driver>(&self, table: &ConnectionTable<D>, key: SlotKey) -> Option<Vec<Key>> {
-        match table.get(key)?.phase {
-            Phase::Open(session) => Some(self.keys(key.index, &session).to_vec()),
-            _ => None,
-        }
+        let session = table.session(key)?;
+        Some(self.keys(key.index, &session).to_vec())
     }
 
     /// Replaces the keys of a session; at least one.

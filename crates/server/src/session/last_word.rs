@@ -1,6 +1,7 @@
 //! Ends of streams.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 
 use reactor::{Driver, SlotKey};
 use wire::frame::{self, LAST_CHUNK};
@@ -9,6 +10,7 @@ use wire::transport::Framing;
 use wire::websocket::{CloseCode, push_close};
 
 use super::poll::{Polls, Wake};
+use crate::stage::Stage;
 use crate::table::{CloseReason, ConnectionTable, Extras, Phase};
 
 /// Last word of a stream.
@@ -29,6 +31,12 @@ pub(crate) struct Leaving {
     pub(crate) key: SlotKey,
     pub(crate) word: LastWord,
     pub(crate) reason: CloseReason,
+}
+
+impl Stage for VecDeque<Leaving> {
+    fn has_work(&self) -> bool {
+        !self.is_empty()
+    }
 }
 
 /// Ends the stream of a session after what it is owed and its last word. A poll that waits is

@@ -20,6 +20,7 @@ use crate::lease::Lease;
 use crate::mail::Mail;
 use crate::refusal::NO_MESSAGES;
 use crate::replay::StartAt;
+use crate::stage::Stage as _;
 use crate::table::{CloseReason, ConnectionTable, Extras, Phase};
 
 /// Reason why a connection is not logged in.
@@ -39,7 +40,7 @@ impl Sessions {
         request: &Request<'a>,
         segment: &'a str,
     ) -> Result<Grant<'a>, Denial> {
-        let policy = &self.live.policy;
+        let policy = &table.live.policy;
         let now = UnixSeconds(table.clock.unix_seconds);
         let is_trusted = !policy.settings().trusted_proxies.is_empty()
             && table
@@ -61,7 +62,7 @@ impl Sessions {
         table: &mut ConnectionTable<D>,
         key: SlotKey,
     ) -> bool {
-        if !self.awaiting_keys.has_room() {
+        if !self.awaiting_keys.has_room(table.limits) {
             return false;
         }
         let waits = self.fetch_keys(UnixSeconds(table.clock.unix_seconds));
@@ -119,7 +120,7 @@ impl Sessions {
             .lock()
             .redeem(text, name, now)?;
         if let Some(before) = redeemed.superseded.map(SessionRef::from_bits) {
-            let mailbox = self.shared.router.mailboxes().mailbox(before.worker());
+            let mailbox = self.shared.mailbox(before.worker());
             mailbox.insert(Mail::Close(vec![before.key()]));
         }
         let ticket = redeemed.ticket;
@@ -207,14 +208,9 @@ impl Sessions {
 
     /// Ends the lease of a connection, and lets its ticket be used for a reconnect.
     pub(super) fn end_lease<D: Driver>(&mut self, table: &mut ConnectionTable<D>, key: SlotKey) {
-        let has_lease = |extras: Extras| extras.has(Extras::LEASE);
-        if table
-            .at(key.index)
-            .is_some_and(|(_, connection)| has_lease(connection.extras))
-        {
+        if table.clear(key, Extras::LEASE) {
             let ticket = self.leases.log_out(key.index);
             self.release(key, ticket, UnixSeconds(table.clock.unix_seconds));
-            table.clear_extras(key, Extras::LEASE);
         }
     }
 

@@ -1,32 +1,33 @@
 //! Logout: what is undone when a session ends.
 
-use reactor::Driver;
+use reactor::{Driver, SlotKey};
 
 use super::sessions::Sessions;
 use crate::stats::Metric;
-use crate::table::{CloseReason, ConnectionTable, Ended};
+use crate::table::{CloseReason, ConnectionTable, Session};
 
 impl Sessions {
     /// Removes a session from the directory.
-    pub(crate) fn log_out<D: Driver>(&mut self, table: &mut ConnectionTable<D>, ended: &Ended) {
-        let Ended {
-            key,
-            session,
-            reason,
-        } = ended;
-        self.end_access(table, *key, session, *reason);
+    pub(crate) fn log_out<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        key: SlotKey,
+        session: &Session,
+        reason: CloseReason,
+    ) {
+        self.end_access(table, key, session, reason);
         let keys = self.keys(key.index, session);
         let transport = session.encoding.transport();
-        self.observe_logout(table, *key, keys, transport.name(), *reason);
-        if *reason == CloseReason::Slow
+        self.observe_logout(table, key, keys, transport.name(), reason);
+        if reason == CloseReason::Slow
             && let Some(id) = self.shared.router.graph().name(session.key)
         {
             table.stats.slow(id);
         }
         table.stats.take(Metric::sessions(transport), 1);
-        self.replays.end(table, *key);
+        self.replays.end(table, key);
         let keys = self.keys(key.index, session);
-        let lost = self.log_out_of(*key, keys);
+        let lost = self.log_out_of(key, keys);
         table.stats.add(Metric::DeliveriesLost, lost);
         if session.marks.has_several() {
             self.several.remove(key.index);
@@ -36,6 +37,6 @@ impl Sessions {
         {
             presence.end_session();
         }
-        self.end_lease(table, *key);
+        self.end_lease(table, key);
     }
 }

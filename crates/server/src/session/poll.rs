@@ -12,6 +12,6 @@ mod batch;
 /// Those that wait.
 mod polls;
 
-pub(crate) use batch::{Batch, BatchFormat};
+pub(crate) use batch::{Batch, BatchFormat, BatchSearch};
 pub(crate) use polls::{Polls, Waiting, Wake};
 pub(crate) use request::PollRequest;

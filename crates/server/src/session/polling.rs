@@ -13,7 +13,7 @@ use wire::status::Status;
 use super::checked::Checked;
 use super::login::Refused;
 use super::observed::POLL;
-use super::poll::{Batch, BatchFormat, PollRequest, Waiting, Wake};
+use super::poll::{Batch, BatchFormat, BatchSearch, PollRequest, Waiting, Wake};
 use super::requests::{Requests, admit_client};
 use super::sessions::Sessions;
 use crate::answer::{Answer, Fields, Responder};
@@ -112,7 +112,13 @@ impl Sessions {
         if let Some(connection) = table.get_mut(key) {
             connection.extras.insert(Extras::POLL);
         }
-        let batch = Batch::begin(&router, &keys, head, &asked.start, asked.format);
+        let search = BatchSearch {
+            router: &*router,
+            keys: &keys,
+            format: asked.format,
+            limits: table.limits,
+        };
+        let batch = search.begin(head, &asked.start);
         let is_over = batch.has_news() || asked.wait.is_zero();
         let waiting = Waiting {
             after: batch.position,
@@ -143,7 +149,13 @@ impl Sessions {
         let (Some(waiting), Some(keys)) = (self.polls.waiting(key), self.polls.keys(key)) else {
             return false;
         };
-        let batch = Batch::after(&router, keys, waiting.after, waiting.format);
+        let search = BatchSearch {
+            router: &*router,
+            keys,
+            format: waiting.format,
+            limits: table.limits,
+        };
+        let batch = search.after(waiting.after);
         if wake == Wake::Event && !batch.has_news() {
             return false;
         }
@@ -182,7 +194,12 @@ impl Sessions {
         }
         self.end_lease(table, key);
         if let Some(presence) = self.presence().filter(|_| waiting.presence) {
-            batch.begin_with(presence::for_poll(presence.online(), self.graph(), &keys));
+            batch.begin_with(presence::for_poll(
+                presence.online(),
+                self.graph(),
+                &keys,
+                table.limits,
+            ));
         }
         let answer = self.poll_answer(
             Some(batch.body),
@@ -220,7 +237,7 @@ impl Sessions {
         key: SlotKey,
     ) -> Option<Box<[Key]>> {
         let (keys, _) = self.polls.remove(key)?;
-        table.clear_extras(key, Extras::POLL);
+        table.clear(key, Extras::POLL);
         Some(keys)
     }
 

@@ -1,5 +1,7 @@
 //! Events that the client of a session publishes: whether it may, and how many.
 
+use std::sync::Arc;
+
 use auth::UnixSeconds;
 use reactor::{Driver, SlotKey, Source};
 use router::Event;
@@ -12,7 +14,7 @@ use super::websocket::{self, Publication};
 use crate::client_address;
 use crate::client_publish::Answer;
 use crate::identity::Denial;
-use crate::limits::{ADDRESS_PUBLISHES_MAX, CLIENT_MESSAGES_WINDOW, CLIENT_PUBLISHES_MAX};
+use crate::limits::CLIENT_MESSAGES_WINDOW;
 use crate::mail::Published;
 use crate::stats::Metric;
 use crate::table::ConnectionTable;
@@ -69,9 +71,12 @@ impl Sessions {
             return Err((Metric::ClientPublishesInvalid, reason));
         }
         let seconds = CLIENT_MESSAGES_WINDOW.as_secs();
-        if !self.websockets.count_publish(key.index) {
+        let limits = table.limits;
+        let session_max = limits.client_publishes_max;
+        let address_max = limits.address_publishes_max;
+        if !self.websockets.count_publish(key.index, limits) {
             return Err(limited(format!(
-                "a session publishes at most {CLIENT_PUBLISHES_MAX} events in {seconds} s; try \
+                "a session publishes at most {session_max} events in {seconds} s; try \
                  again later"
             )));
         }
@@ -80,14 +85,17 @@ impl Sessions {
             Some(Source::from(origin.address().ip()))
         });
         let now = table.clock.unix_seconds;
-        if !source.is_some_and(|source| publishing.rates.count(source, now)) {
+        if !source.is_some_and(|source| publishing.rates.count(source, now, address_max)) {
             return Err(limited(format!(
-                "the clients of one address publish at most {ADDRESS_PUBLISHES_MAX} events in \
+                "the clients of one address publish at most {address_max} events in \
                  {seconds} s; try again later"
             )));
         }
-        let answer = Answer::new(self.mailbox.clone(), key, reference);
-        match publishing.queue.push(event, answer) {
+        let answer = Answer::new(Arc::clone(self.shared.mailbox(self.worker)), key, reference);
+        match publishing
+            .queue
+            .push(event, answer, limits.client_events_max)
+        {
             true => Ok(()),
             false => Err(limited(
                 "the event is not published: too many events of clients wait to be; try again in \
@@ -163,7 +171,7 @@ impl Sessions {
         if self.shared.client_publishing.get().is_none() {
             return;
         }
-        let policy = &self.live.policy;
+        let policy = &table.live.policy;
         let Some(origin) = table.origin(key).filter(|origin| origin.is_trusted(policy)) else {
             return;
         };

@@ -19,7 +19,7 @@ impl Requests<'_> {
         if !is_admitted {
             return;
         }
-        let Err(limit) = self.admission.admit_proxied(key.index, client) else {
+        let Err(limit) = self.admission.admit_proxied(&table.live, key.index, client) else {
             return;
         };
         table.stats.add(limit, 1);
@@ -45,7 +45,9 @@ impl Requests<'_> {
         key: SlotKey,
     ) {
         if awaits_refusal(table, key)
-            && let Some(oldest) = self.awaited_requests.push(key)
+            && let Some(oldest) = self
+                .awaited_requests
+                .push(key, table.limits.refused_awaited_max)
             && awaits_refusal(table, oldest)
         {
             self.responder.refuse(table, oldest);

@@ -25,6 +25,7 @@ use crate::identity::{Denial, Grant, UNDECIDED};
 use crate::ingress::RequestHandler;
 use crate::refusal::{AwaitedRequests, NO_STREAMS, usual_delay};
 use crate::replay::{Begun, Resume};
+use crate::settings::LiveSettings;
 use crate::stats::Metric;
 use crate::table::{CloseReason, ConnectionTable, Marks, Phase, Session};
 
@@ -50,6 +51,7 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
         } = self;
         let is_admitted = table.is_admitted(key);
         if let Route::Health(health) = Route::of(request.path)
+            && table.live.health
             && let Some(answer) = sessions.health(health, request)
         {
             // Of any name, and beyond a limit: a full server is not one to be restarted.
@@ -60,7 +62,7 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
             let is_for_events = matches!(route, Route::Stream(Transport::Sse, _));
             return responder.refuse_request(table, key, request, is_for_events);
         }
-        if !responder.live.allows_host(request.host) {
+        if !table.live.allows_host(request.host) {
             return responder.answer(table, key, request, &Answer::misdirected());
         }
         let shared = &sessions.shared;
@@ -69,9 +71,7 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
             (_, Method::Connect | Method::Other) => {
                 Answer::error(Status::NOT_IMPLEMENTED, "unknown method; use GET")
             }
-            (Route::Health(_), _) if responder.live.health => {
-                Answer::method_not_allowed("GET, HEAD")
-            }
+            (Route::Health(_), _) if table.live.health => Answer::method_not_allowed("GET, HEAD"),
             (Route::Unknown | Route::Health(_), _) => Answer::error(
                 Status::NOT_FOUND,
                 "unknown path; streams are at /events/{id}, /stream/{id}, /test/{id} and \
@@ -86,13 +86,13 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
                 "requests to this listener must not have a body; use the control listener to \
                  publish",
             ),
-            (Route::Page | Route::Client | Route::AsyncApi, _) if !responder.live.page => {
+            (Route::Page | Route::Client | Route::AsyncApi, _) if !table.live.page => {
                 Answer::no_page()
             }
             (Route::Client, _) => Answer::client(),
             (Route::AsyncApi, _) => Answer::asyncapi(),
             (Route::Page, _) => match shared.demo.get() {
-                Some(demo) if is_direct(request) => demo.answer(),
+                Some(demo) if is_direct(request) => demo.answer(shared.presence.is_some()),
                 _ => Answer::page(shared.presence.is_some()),
             },
             (Route::Poll(segment), _) => match self.poll(table, key, request, segment) {
@@ -100,9 +100,8 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
                 None => return,
             },
             (Route::Stream(transport, segment), method) => {
-                let live = &responder.live;
                 let is_presence_kept = sessions.presence().is_some();
-                let form = match Form::of(table, key, request, transport, live, is_presence_kept) {
+                let form = match Form::of(table, key, request, transport, is_presence_kept) {
                     // Whoever may not open a WebSocket learns nothing of identities.
                     Err(answer) if transport == Transport::WebSocket => {
                         return responder.answer(table, key, request, &answer);
@@ -125,16 +124,20 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
                                     Err(limit) => {
                                         table.stats.add(limit, 1);
                                         let reason = "too many connections; try again later";
-                                        refusal(responder, transport, request, reason)
+                                        refusal(responder, &table.live, transport, request, reason)
                                     }
                                 }
                             }
                             Err(denial) => {
                                 table.stats.denied(denial.metric());
                                 match denial {
-                                    Denial::Undecided => {
-                                        refusal(responder, transport, request, UNDECIDED)
-                                    }
+                                    Denial::Undecided => refusal(
+                                        responder,
+                                        &table.live,
+                                        transport,
+                                        request,
+                                        UNDECIDED,
+                                    ),
                                     denial => denial.answer_on(transport),
                                 }
                             }
@@ -163,7 +166,8 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
     }
 
     fn await_record(&mut self, table: &mut ConnectionTable<D>, key: SlotKey) {
-        self.sessions.websockets.await_record(key, table.clock.now);
+        let (now, limits) = (table.clock.now, table.limits);
+        self.sessions.websockets.await_record(key, now, limits);
     }
 
     fn reject(&mut self, table: &mut ConnectionTable<D>, key: SlotKey, error: HeadError) {
@@ -183,12 +187,13 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
 /// Makes the answer to a request for a stream that there is no room for.
 fn refusal(
     responder: &mut Responder,
+    live: &LiveSettings,
     transport: Transport,
     request: &Request<'_>,
     reason: &'static str,
 ) -> Answer {
     match transport {
-        Transport::Sse => responder.refusal_of_stream(request, reason),
+        Transport::Sse => responder.refusal_of_stream(live, request, reason),
         Transport::Ndjson | Transport::Test | Transport::WebSocket => Answer::busy(reason),
     }
 }
@@ -200,14 +205,14 @@ pub(super) fn admit_client<D: Driver>(
     key: SlotKey,
     request: &Request<'_>,
 ) -> Result<(), Metric> {
-    if !admission.counts_clients() {
+    if !table.live.counts_clients() {
         return Ok(());
     }
     let Some(origin) = table.origin(key) else {
         return Ok(());
     };
-    let client = client_address::of_request(&admission.live.policy, request, origin);
-    admission.admit_client(key.index, client)
+    let client = client_address::of_request(&table.live.policy, request, origin);
+    admission.admit_client(&table.live, key.index, client)
 }
 
 impl Sessions {
@@ -216,7 +221,7 @@ impl Sessions {
     fn health(&self, asked: Health, request: &Request<'_>) -> Option<Answer> {
         let is_probe = matches!(request.method, Method::Get | Method::Head)
             && matches!(request.body, Body::None | Body::Sized(0));
-        if !is_probe || !self.live.health {
+        if !is_probe {
             return None;
         }
         Some(match asked {
@@ -236,11 +241,11 @@ impl Sessions {
         grant: &Grant<'_>,
     ) {
         let ids = &grant.ids;
-        let slow = form.slow.unwrap_or(self.live.slow);
+        let slow = form.slow.unwrap_or(table.live.slow);
         let transport = form.encoding.transport();
         if self.shared.takes_no_streams() {
             let reason = NO_STREAMS;
-            let answer = refusal(responder, transport, request, reason);
+            let answer = refusal(responder, &table.live, transport, request, reason);
             return responder.answer(table, key, request, &answer);
         }
         let start = match self.start(request, transport) {
@@ -258,7 +263,9 @@ impl Sessions {
             Err(refused) => {
                 presence.iter().for_each(|presence| presence.end_session());
                 let answer = match refused {
-                    Refused::Full(reason) => refusal(responder, transport, request, reason),
+                    Refused::Full(reason) => {
+                        refusal(responder, &table.live, transport, request, reason)
+                    }
                     Refused::Denied(denial) => {
                         table.stats.denied(denial.metric());
                         denial.answer_on(transport)
@@ -273,7 +280,7 @@ impl Sessions {
             self.websockets.identify(key.index, identity.clone());
             self.note_source(table, key, request);
         }
-        let resume = start.map(|start| start.resume(&self.shared.router, &keys));
+        let resume = start.map(|start| start.resume(&self.shared.router, &keys, table.limits));
         let framing = form.framing;
         let session = Session {
             key: keys[0],
@@ -292,7 +299,7 @@ impl Sessions {
         table.stats.add(Metric::Logins, 1);
         table.stats.add(Metric::sessions(transport), 1);
         table.enter(key, Phase::Open(session));
-        let retry = usual_delay(self.worker, key.index, self.live.retry);
+        let retry = usual_delay(self.worker, key.index, table.live.retry);
         let mut out = table.scratch();
         let from = resume.as_ref().and_then(|resume| resume.from.as_deref());
         match &form.accept {

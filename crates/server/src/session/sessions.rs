@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use graph::{Graph, Key};
-use reactor::{Mailbox, SlotKey, Tick};
+use reactor::{SlotKey, Tick};
 use router::{SessionRef, WorkerId};
 
 use super::poll::Polls;
@@ -14,10 +14,8 @@ use super::websocket::WebSockets;
 use crate::identity::AwaitingKeys;
 use crate::lease::Leases;
 use crate::login_check::LoginChecks;
-use crate::mail::Mail;
 use crate::presence::Presence;
 use crate::replay::Replays;
-use crate::settings::LiveSettings;
 use crate::shared::Shared;
 use crate::table::{Session, SparseSlots};
 
@@ -25,8 +23,6 @@ use crate::table::{Session, SparseSlots};
 pub(crate) struct Sessions {
     pub(super) worker: WorkerId,
     pub(super) shared: Arc<Shared>,
-    pub(crate) live: Arc<LiveSettings>,
-    pub(super) mailbox: Arc<Mailbox<Mail>>,
     /// All ids of a session that has several, by slot.
     pub(super) several: Several,
     /// Sessions that need a snapshot of who is online, since the last turn.
@@ -50,21 +46,20 @@ pub(super) struct Accessed {
 }
 
 impl Sessions {
-    pub(crate) fn new(worker: WorkerId, shared: Arc<Shared>, mailbox: Arc<Mailbox<Mail>>) -> Self {
+    pub(crate) fn new(worker: WorkerId, shared: Arc<Shared>) -> Self {
+        let limits = shared.limits;
         Self {
             worker,
-            live: Arc::clone(&shared.settings.live),
             shared,
-            mailbox,
-            several: Several::default(),
+            several: Several::new(limits),
             to_snapshot: Vec::new(),
             awaiting_keys: AwaitingKeys::default(),
             login_checks: LoginChecks::default(),
-            leases: Leases::default(),
+            leases: Leases::new(limits),
             websockets: WebSockets::default(),
             polls: Polls::default(),
-            replays: Replays::default(),
-            accessed: SparseSlots::default(),
+            replays: Replays::new(limits),
+            accessed: SparseSlots::new(limits),
         }
     }
 
@@ -108,12 +103,5 @@ impl Sessions {
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn keeps_no_ids(&self) -> bool {
         self.several.is_empty()
-    }
-
-    /// Removes what is kept for the client of a connection that was closed.
-    pub(crate) fn forget(&mut self, key: SlotKey) {
-        self.awaiting_keys.forget(key);
-        self.login_checks.forget(key);
-        self.websockets.forget(key.index);
     }
 }

@@ -2,10 +2,11 @@
 
 use graph::Key;
 
+use crate::limits::Limits;
 use crate::table::SparseSlots;
 
 /// Keys of sessions with more than one, by slot.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Several(SparseSlots<Keys>);
 
 /// Keys of a session, in the order in which it named the ids.
@@ -39,6 +40,10 @@ impl Keys {
 }
 
 impl Several {
+    pub(super) const fn new(limits: &Limits) -> Self {
+        Self(SparseSlots::new(limits))
+    }
+
     /// Returns the keys of the session in a slot; `None` if it has one.
     pub(super) fn get(&self, slot: u32) -> Option<&[Key]> {
         self.0.get(slot).map(Keys::as_slice)
@@ -70,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_session_has_the_keys_that_were_set_last_in_their_order() {
-        let mut several = Several::default();
+        let mut several = Several::new(&Limits::SMALL);
         let keys: Vec<Key> = (0..129).rev().map(Key::from_cursor).collect();
         for count in (2..=keys.len()).chain((2..=keys.len()).rev()) {
             several.set(7, &keys[..count]);

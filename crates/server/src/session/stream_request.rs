@@ -10,7 +10,6 @@ use wire::websocket::Accept;
 
 use super::websocket::check_opening;
 use crate::answer::Answer;
-use crate::settings::LiveSettings;
 use crate::slow_policy::SlowPolicy;
 use crate::stream_query::{accepts_cloud_events, asks_for_presence};
 use crate::table::ConnectionTable;
@@ -36,12 +35,11 @@ impl Form {
         key: SlotKey,
         request: &Request<'_>,
         transport: Transport,
-        live: &LiveSettings,
         is_presence_kept: bool,
     ) -> Result<Self, Answer> {
         let (framing, accept) = match transport {
             Transport::WebSocket => {
-                let accept = check_opening(table, key, request, live)?;
+                let accept = check_opening(table, key, request)?;
                 (Framing::WebSocket, Some(accept))
             }
             Transport::Sse | Transport::Ndjson | Transport::Test => {

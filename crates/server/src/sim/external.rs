@@ -138,14 +138,7 @@ impl<H: Handler<Driver = SimDriver>> SimExternal<H> {
 
 impl ExternalWorker {
     fn of(parts: &Parts, nth: usize) -> Self {
-        Self {
-            id: WorkerId(nth as u16),
-            mailbox: Arc::clone(&parts.mailboxes[nth]),
-            losses: Arc::clone(&parts.handle.router().mailboxes().losses[nth]),
-            stats: Arc::clone(&parts.handle.stats[nth]),
-            observer: None,
-            presence: parts.shared.presence.clone(),
-        }
+        Self::new(WorkerId(nth as u16), Arc::clone(&parts.shared))
     }
 
     /// Makes a server over a graph in memory, all of whose workers are external: the test acts for
@@ -166,6 +159,6 @@ impl ExternalWorker {
 
     /// Notes that a session of an id was closed because its client read too slowly.
     pub fn note_slow(&self, id: Id) {
-        self.stats.slow(id);
+        self.stats().slow(id);
     }
 }

@@ -12,7 +12,7 @@ impl Handle {
     ///
     /// When it is not valid at `now`.
     pub fn look_up_ticket(&self, text: &str, now: UnixSeconds) -> Result<Redeemed, TicketError> {
-        self.identity.tickets.lock().look_up(text, now)
+        self.shared.identity.tickets.lock().look_up(text, now)
     }
 
     /// Returns whether clients with a token of this `jti` are refused.
@@ -21,12 +21,12 @@ impl Handle {
             token_id: Some(jti.into()),
             ..Identity::of_user("", now)
         };
-        let revocations = self.identity.revocations.read();
+        let revocations = self.shared.identity.revocations.read();
         revocations.check(&identity, [], now).is_err()
     }
 
     /// Leaves no room for tickets, revocations and bans.
     pub fn fill_identities(&self) {
-        self.identity.fill();
+        self.shared.identity.fill();
     }
 }

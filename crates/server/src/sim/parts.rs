@@ -1,31 +1,35 @@
 //! Parts of a simulated server: what its workers share, the workers, and their turns.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use graph::Graph;
 use history::History;
-use parking_lot::Mutex;
-use reactor::{Driver as _, Handler, Mailbox, RateLimitedWarnings, SharedClock, SourceCounts};
+use reactor::{Driver as _, Handler, Mailbox, RateLimitedWarnings, SharedClock};
 use router::{Router, WorkerId};
 use simulated::SimDriver;
 use simulated::network::{LISTENER, SharedNetwork as Net, network};
 
 use crate::budget::Budget;
 use crate::handle::Handle;
-use crate::identity::IdentityStore;
-use crate::listener::{ListenerContext, ListenerKind};
+use crate::limits::Limits;
+use crate::listener::ListenerKind;
 use crate::mail::Mail;
 use crate::post::{MAILBOX_WEIGHT_MAX, Post};
-use crate::presence::Presence;
 use crate::settings::{LiveSettings, Settings};
 use crate::shared::Shared;
-use crate::stats::{Metric, WorkerStats};
+use crate::stats::Metric;
 use crate::worker::Worker;
 
 /// Descriptors that each worker may have.
 pub(super) const DESCRIPTORS: usize = 1_000;
+
+/// Bounds of simulated servers: small ones here, and those of production in other crates.
+#[cfg(test)]
+const LIMITS: &Limits = &Limits::SMALL;
+#[cfg(not(test))]
+const LIMITS: &Limits = &Limits::PRODUCTION;
 
 /// What the workers of a server share, and what others have of it.
 pub(super) struct Parts {
@@ -68,52 +72,15 @@ impl Parts {
         let post = Post::new(
             mailboxes.clone().into(),
             SharedClock::manual(Arc::clone(&clock)),
+            LIMITS,
         );
-        let router = Router::new(epoch, graph, post);
-        let router = Arc::new(prepare(router));
-        let stats = (0..places).map(|_| Arc::new(WorkerStats::default()));
-        let draining = Arc::new(AtomicBool::new(false));
-        let paused = Arc::new(AtomicBool::new(false));
-        let unready = Arc::new(AtomicBool::new(false));
-        let demo = Arc::new(OnceLock::new());
-        let client_publishing = Arc::new(OnceLock::new());
-        let identity = Arc::new(IdentityStore::default());
-        let presence = settings
-            .presence
-            .map(|settings| Arc::new(Presence::new(settings, epoch)));
-        let live = Arc::new(Mutex::new(Arc::clone(&settings.live)));
-        let shared = Arc::new(Shared {
-            settings,
-            router: Arc::clone(&router),
-            demo: Arc::clone(&demo),
-            client_publishing: Arc::clone(&client_publishing),
-            presence: presence.clone(),
-            connections: AtomicUsize::new(0),
-            sources: SourceCounts::default(),
-            draining: Arc::clone(&draining),
-            paused: Arc::clone(&paused),
-            unready: Arc::clone(&unready),
-            connection_warnings: RateLimitedWarnings::new(Duration::from_secs(60)),
-            identity: Arc::clone(&identity),
-            budget: Budget::new(workers),
-        });
-        let handle = Handle {
-            external_metrics: Arc::default(),
-            router,
-            stats: stats.collect(),
-            draining,
-            paused,
-            unready,
-            access_log: shared.settings.access_log.clone(),
-            demo,
-            client_publishing,
-            live,
-            identity,
-            presence,
-        };
+        let router = prepare(Router::new(epoch, graph, post));
+        let shared = Shared::new(settings, LIMITS, router);
         Self {
+            handle: Handle {
+                shared: Arc::clone(&shared),
+            },
             shared,
-            handle,
             mailboxes,
             clock,
         }
@@ -127,27 +94,18 @@ pub(super) fn left(handle: &Handle) -> u64 {
 }
 
 /// Makes a worker with a network of its own, and listeners of these kinds.
-pub(super) fn worker(
-    nth: u16,
-    shared: &Arc<Shared>,
-    handle: &Handle,
-    mailbox: &Arc<Mailbox<Mail>>,
-    kinds: &[ListenerKind],
-) -> Worker<SimDriver> {
+pub(super) fn worker(nth: u16, shared: &Arc<Shared>, kinds: &[ListenerKind]) -> Worker<SimDriver> {
     let warnings = RateLimitedWarnings::new(Duration::from_secs(60));
     let mut worker = Worker::new(
         WorkerId(nth),
         Arc::clone(shared),
-        Arc::clone(mailbox),
-        Arc::clone(&handle.stats[usize::from(nth)]),
         warnings,
         SimDriver(network(DESCRIPTORS)),
     );
     for &kind in kinds {
-        let context = ListenerContext { kind };
         worker
             .acceptor
-            .open(&mut worker.table.driver, context, |driver, token| {
+            .open(&mut worker.table.driver, kind, |driver, token| {
                 driver.listen(([127, 0, 0, 1], 1).into(), &LISTENER, token)
             })
             .expect("the simulated listener opens");

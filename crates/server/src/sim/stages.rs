@@ -13,23 +13,26 @@ use wire::transport::Framing;
 
 use crate::heartbeat::Heartbeats;
 use crate::ingress::{Ingress, RequestHandler};
-use crate::limits::REQUESTS_PER_TURN;
+use crate::limits::{Limits, REQUESTS_PER_TURN};
 use crate::session::WebSockets;
-use crate::settings::LiveSettings;
 use crate::slow_policy::SlowPolicy;
+use crate::stage::Stage as _;
 use crate::stats::{Metric, WorkerStats};
 use crate::table::{CloseReason, ConnectionTable, Marks, Phase, Session};
 
 type Table = ConnectionTable<SimDriver>;
 
-fn table(settings: &LiveSettings) -> (Table, Shared) {
+fn table() -> (Table, Shared) {
     let net = network(10);
     let mut driver = SimDriver(Shared::clone(&net));
     let token = Token::listener(0);
     let address = ([127, 0, 0, 1], 1).into();
     driver.listen(address, &LISTENER, token).expect("it opens");
     let stats = Arc::new(WorkerStats::default());
-    (ConnectionTable::new(driver, stats, settings, false), net)
+    (
+        ConnectionTable::new(driver, stats, Arc::default(), &Limits::SMALL, false),
+        net,
+    )
 }
 
 fn ingress() -> Ingress {
@@ -89,23 +92,23 @@ fn requests(count: usize) -> Vec<u8> {
 
 #[test]
 fn ingress_hands_on_a_turns_worth_of_requests_and_the_rest_in_the_next_turn() {
-    let (mut table, net) = table(&LiveSettings::default());
+    let (mut table, net) = table();
     let (mut ingress, mut recorder) = (ingress(), Recorder::default());
     let (key, _) = connect(&mut table, &net, &requests(REQUESTS_PER_TURN + 2), 0);
     ingress.read(&mut table, key, false, &mut recorder);
     assert_eq!(recorder.paths.len(), REQUESTS_PER_TURN);
-    assert!(ingress.has_unread());
+    assert!(ingress.has_work());
     ingress.read_on(&mut table, &mut recorder);
     let expected: Vec<_> = (0..REQUESTS_PER_TURN + 2)
         .map(|n| format!("/{n}"))
         .collect();
     assert_eq!(recorder.paths, expected);
-    assert!(!ingress.has_unread());
+    assert!(!ingress.has_work());
 }
 
 #[test]
 fn ingress_hands_on_no_request_before_the_answers_so_far_are_taken() {
-    let (mut table, net) = table(&LiveSettings::default());
+    let (mut table, net) = table();
     let mut ingress = ingress();
     let mut recorder = Recorder {
         answer: b"an answer",
@@ -126,7 +129,7 @@ fn ingress_hands_on_no_request_before_the_answers_so_far_are_taken() {
 
 #[test]
 fn ingress_reports_bytes_that_are_no_request_once() {
-    let (mut table, net) = table(&LiveSettings::default());
+    let (mut table, net) = table();
     let (mut ingress, mut recorder) = (ingress(), Recorder::default());
     let (key, _) = connect(
         &mut table,
@@ -141,7 +144,7 @@ fn ingress_reports_bytes_that_are_no_request_once() {
 
 #[test]
 fn a_socket_that_is_full_before_it_is_watched_is_watched_for_room_in_the_same_call() {
-    let (mut table, net) = table(&LiveSettings::default());
+    let (mut table, net) = table();
     let (key, _) = connect(&mut table, &net, b"", 4);
     table.send(key, b"more than four");
     assert_eq!(table.get(key).unwrap().watched, None);
@@ -156,7 +159,7 @@ fn a_socket_that_is_full_before_it_is_watched_is_watched_for_room_in_the_same_ca
 
 #[test]
 fn ended_sessions_stay_in_the_table_until_the_worker_takes_them() {
-    let (mut table, net) = table(&LiveSettings::default());
+    let (mut table, net) = table();
     let (key, _) = connect(&mut table, &net, b"", 0);
     let session = Session {
         key: graph::Graph::memory().hold(&"rj".parse().unwrap()).unwrap(),
@@ -181,12 +184,12 @@ fn ended_sessions_stay_in_the_table_until_the_worker_takes_them() {
 
 #[test]
 fn heartbeats_go_to_sessions_only() {
-    let (mut table, net) = table(&LiveSettings::default());
+    let (mut table, net) = table();
     let mut heartbeats = Heartbeats::new(Duration::from_secs(1));
-    assert_eq!(heartbeats.next_in(&table, table.clock.now), None);
+    assert_eq!(heartbeats.next_in(table.clock.now, table.len()), None);
     let (_, client) = connect(&mut table, &net, b"", 100);
     table.clock.now = reactor::Tick(2_000);
     heartbeats.send(&mut table, &mut WebSockets::default(), None);
     assert_eq!(net.borrow().peers[client].outbound, b"", "it is no session");
-    assert!(heartbeats.next_in(&table, table.clock.now).is_some());
+    assert!(heartbeats.next_in(table.clock.now, table.len()).is_some());
 }

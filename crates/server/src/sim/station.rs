@@ -29,7 +29,7 @@ impl Station {
         let own = &parts.mailboxes[..parts.mailboxes.len() - external_workers];
         let of = |(nth, mailbox): (u16, &Arc<_>)| {
             let kinds = [ListenerKind::Plain];
-            let mut worker = worker(nth, &parts.shared, &parts.handle, mailbox, &kinds);
+            let mut worker = worker(nth, &parts.shared, &kinds);
             Self {
                 net: Net::clone(&worker.table.driver.0),
                 nth,

@@ -29,6 +29,7 @@ use crate::post::{MAILBOX_WEIGHT_MAX, Post};
 use crate::settings::PresenceSettings;
 use crate::settings::{LiveSettings, Settings};
 use crate::shared::Shared;
+use crate::stage::Stage as _;
 use crate::stats::Metric;
 use crate::worker::Worker;
 
@@ -118,7 +119,7 @@ impl World {
         let (mailbox, beside) = (Arc::clone(&mailboxes[0]), Arc::clone(&mailboxes[1]));
         drop(beside.close());
         let kinds = [ListenerKind::Plain, ListenerKind::Tls, ListenerKind::Plain];
-        let mut worker = worker(0, &shared, &handle, &mailbox, &kinds);
+        let mut worker = worker(0, &shared, &kinds);
         let net = Net::clone(&worker.table.driver.0);
         clock.store(
             worker.table.driver.elapsed().as_nanos() as u64,

@@ -4,6 +4,9 @@
 mod shared_frame;
 /// Policies of a full backlog.
 mod overflow;
+/// What simulations see of backlogs.
+#[cfg(any(test, feature = "sim"))]
+mod sim;
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -12,7 +15,7 @@ use std::time::Duration;
 use reactor::Tick;
 
 use super::seal::{RecordGroup, SealedBatch};
-use crate::limits::SLOTS_PER_SHELF;
+use crate::limits::Limits;
 use crate::slow_policy::SlowPolicy;
 use overflow::TopicIndex;
 use shared_frame::PIECE_BYTES;
@@ -23,8 +26,9 @@ pub(crate) use shared_frame::{FrameMemory, Piece, PieceKind, SharedFrame};
 
 /// Backlogs of a worker, by slot. Neighbouring slots share a shelf, so that no turn takes time in
 /// proportion to all backlogs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Backlogs {
+    limits: &'static Limits,
     shelves: Vec<Shelf>,
     memory: FrameMemory,
     count: usize,
@@ -53,12 +57,26 @@ pub(crate) struct Backlog {
 }
 
 impl Backlogs {
+    pub(crate) fn new(limits: &'static Limits) -> Self {
+        Self {
+            limits,
+            shelves: Vec::new(),
+            memory: FrameMemory::default(),
+            count: 0,
+        }
+    }
+
+    const fn shelf_of(&self, slot: u32) -> usize {
+        (slot >> self.limits.shelf_bits) as usize
+    }
+
     pub(crate) fn get(&self, slot: u32) -> Option<&Backlog> {
-        self.shelves.get(shelf_of(slot))?.get(&slot)
+        self.shelves.get(self.shelf_of(slot))?.get(&slot)
     }
 
     pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Backlog> {
-        self.shelves.get_mut(shelf_of(slot))?.get_mut(&slot)
+        let shelf = self.shelf_of(slot);
+        self.shelves.get_mut(shelf)?.get_mut(&slot)
     }
 
     /// Returns the memory of frames that wait.
@@ -74,18 +92,6 @@ impl Backlogs {
     /// Returns the memory of all backlogs: of the frames, and of the queues.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.memory.bytes() + self.count * size_of::<(u32, Backlog)>()
-    }
-
-    /// Returns the memory of all backlogs, counted one by one.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn count_memory_bytes(&self) -> usize {
-        let backlogs = self.shelves.iter().flat_map(Shelf::values);
-        let own = size_of::<(u32, Backlog)>();
-        let queues = backlogs.clone().map(|backlog| own + backlog.queue_bytes());
-        let pieces = backlogs.flat_map(|backlog| &backlog.pieces);
-        let frames = pieces.filter_map(Piece::shared_frame);
-        let frames: HashMap<_, _> = frames.collect();
-        queues.sum::<usize>() + frames.values().sum::<usize>()
     }
 
     /// Drops the older half of the events that wait in a backlog, by their bytes. See
@@ -105,7 +111,9 @@ impl Backlogs {
         policy: SlowPolicy,
         bytes_max: usize,
     ) -> Pushed {
-        self.entry(slot, now).push(piece, policy, bytes_max)
+        let scanned_max = self.limits.scanned_pieces_max;
+        self.entry(slot, now)
+            .push(piece, policy, bytes_max, scanned_max)
     }
 
     /// Drops the oldest events of a backlog until so many bytes have room, if `policy` allows it.
@@ -172,7 +180,7 @@ impl Backlogs {
 
     /// Returns a connection's backlog, which begins now if there is none.
     fn entry(&mut self, slot: u32, now: Tick) -> &mut Backlog {
-        let shelf = shelf_of(slot);
+        let shelf = self.shelf_of(slot);
         if self.shelves.len() <= shelf {
             self.shelves.resize_with(shelf + 1, Shelf::new);
         }
@@ -198,7 +206,8 @@ impl Backlogs {
 
     /// Removes a connection's backlog.
     pub(crate) fn remove(&mut self, slot: u32) -> Option<Backlog> {
-        let shelf = self.shelves.get_mut(shelf_of(slot))?;
+        let number = self.shelf_of(slot);
+        let shelf = self.shelves.get_mut(number)?;
         let removed = shelf.remove(&slot);
         self.count -= usize::from(removed.is_some());
         if shelf.is_empty() && shelf.capacity() > 64 {
@@ -206,10 +215,6 @@ impl Backlogs {
         }
         removed
     }
-}
-
-const fn shelf_of(slot: u32) -> usize {
-    (slot / SLOTS_PER_SHELF) as usize
 }
 
 impl Backlog {
@@ -226,14 +231,6 @@ impl Backlog {
     /// Returns the bytes that count against the bound of a backlog: those that wait, and the queue.
     pub(crate) fn cost(&self) -> usize {
         self.bytes + (self.pieces.len() - self.dropped) * PIECE_BYTES
-    }
-
-    /// Returns the memory of the queue.
-    #[cfg(any(test, feature = "sim"))]
-    fn queue_bytes(&self) -> usize {
-        let pieces = self.pieces.iter().filter(|piece| !piece.is_cleared());
-        let topics = self.topics.as_ref().map(|topics| topics.memory_bytes());
-        pieces.count() * PIECE_BYTES + topics.unwrap_or_default()
     }
 
     /// Returns how long the socket has taken nothing, nor its peer acknowledged anything.

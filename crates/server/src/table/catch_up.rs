@@ -8,7 +8,6 @@ use super::backlog::DroppedEvents;
 use super::send::count_waits;
 use super::{Behind, ConnectionTable, OwedFrame, Session};
 use crate::frames::TurnFrames;
-use crate::limits::CATCH_UP_BACKLOG_BYTES;
 use crate::slow_policy::SlowPolicy;
 use crate::stats::Metric;
 
@@ -16,7 +15,10 @@ impl<D: Driver> ConnectionTable<D> {
     /// Returns whether a session must read on from the history instead of letting an event of so
     /// many bytes wait.
     pub(super) fn must_catch_up(&self, key: SlotKey, session: Session, bytes: usize) -> bool {
-        let bytes_max = self.limits.backlog_bytes.min(CATCH_UP_BACKLOG_BYTES);
+        let bytes_max = self
+            .live
+            .backlog_bytes
+            .min(self.limits.catch_up_backlog_bytes);
         session.slow == SlowPolicy::CatchUp
             && self.has_history
             && self

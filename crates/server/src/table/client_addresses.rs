@@ -13,8 +13,7 @@ use crate::client_address::Origin;
 impl<D: Driver> ConnectionTable<D> {
     /// Returns whether the connection must go on with a PROXY header.
     pub(crate) fn awaits_proxy_header(&self, key: SlotKey) -> bool {
-        self.get(key)
-            .is_some_and(|connection| connection.extras.has(Extras::PROXY_HEADER))
+        self.has(key, Extras::PROXY_HEADER)
     }
 
     /// Takes note of the client in the PROXY header of a connection; `None` if it names none.

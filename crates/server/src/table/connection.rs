@@ -105,6 +105,14 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
+    /// Returns the session that is open.
+    pub(crate) const fn session(self) -> Option<Session> {
+        match self {
+            Self::Open(session) => Some(session),
+            _ => None,
+        }
+    }
+
     /// Returns whether a connection may begin this phase in another one. It ends from any.
     pub(crate) const fn may_follow(self, before: Self) -> bool {
         matches!(

@@ -3,7 +3,6 @@
 use std::io;
 use std::mem;
 use std::sync::Arc;
-use std::time::Duration;
 
 use reactor::{Clock, Driver, Interest, Received, Slab, SlotKey, TcpInfo, Tenths, Wheel};
 
@@ -13,6 +12,7 @@ use super::packed_address::PackedAddress;
 use super::recent_gaps::RecentGaps;
 use super::seal::SealedBatch;
 use super::sparse_slots::SparseSlots;
+use crate::limits::Limits;
 use crate::settings::LiveSettings;
 use crate::stats::{Metric, WorkerStats};
 
@@ -21,6 +21,7 @@ pub(crate) struct ConnectionTable<D: Driver> {
     pub(crate) driver: D,
     pub(crate) stats: Arc<WorkerStats>,
     pub(crate) clock: Clock,
+    pub(crate) limits: &'static Limits,
     pub(super) slots: Slab<Connection<D::Socket>>,
     pub(super) backlogs: Backlogs,
     /// Each from its ClientHello on.
@@ -30,7 +31,9 @@ pub(crate) struct ConnectionTable<D: Driver> {
     /// Clients that proxies have named in PROXY headers.
     pub(super) clients: SparseSlots<PackedAddress>,
     pub(super) deadlines: Wheel<SlotKey>,
-    pub(super) limits: TableLimits,
+    /// Settings in force, for all stages. A deadline that is armed stays when a reload brings an
+    /// earlier one.
+    pub(crate) live: Arc<LiveSettings>,
     /// Working memory: an answer's bytes.
     pub(super) scratch: Vec<u8>,
     /// Working memory: records for one system call.
@@ -42,34 +45,15 @@ pub(crate) struct ConnectionTable<D: Driver> {
     /// Connections whose sockets are full, and for whose watch the kernel had no memory.
     pub(super) unwatched: Vec<SlotKey>,
     pub(super) ended: Vec<Ended>,
-    /// Connections that ended while they were logged in for their polls.
-    pub(super) ended_polls: Vec<(SlotKey, CloseReason)>,
     pub(super) closed: Vec<Closed>,
 }
 
-/// Limits of a connection that an operator sets.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct TableLimits {
-    pub(super) backlog_bytes: usize,
-    pub(super) stall_timeout: Duration,
-    pub(super) head_timeout: Duration,
-}
-
-impl From<&LiveSettings> for TableLimits {
-    fn from(settings: &LiveSettings) -> Self {
-        Self {
-            backlog_bytes: settings.backlog_bytes,
-            stall_timeout: settings.stall_timeout,
-            head_timeout: settings.head_timeout,
-        }
-    }
-}
-
-/// Session that ended in this turn and is still logged in.
+/// Connection that ended in this turn and is still logged in.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) key: SlotKey,
-    pub(crate) session: Session,
+    /// The session that was open, if one was.
+    pub(crate) session: Option<Session>,
     pub(crate) reason: CloseReason,
 }
 
@@ -95,7 +79,8 @@ impl<D: Driver> ConnectionTable<D> {
     pub(crate) fn new(
         driver: D,
         stats: Arc<WorkerStats>,
-        settings: &LiveSettings,
+        live: Arc<LiveSettings>,
+        limits: &'static Limits,
         has_history: bool,
     ) -> Self {
         Self {
@@ -103,12 +88,13 @@ impl<D: Driver> ConnectionTable<D> {
             driver,
             stats,
             slots: Slab::default(),
-            backlogs: Backlogs::default(),
-            tls: SparseSlots::default(),
+            limits,
+            backlogs: Backlogs::new(limits),
+            tls: SparseSlots::new(limits),
             tls_input_bytes: 0,
-            clients: SparseSlots::default(),
+            clients: SparseSlots::new(limits),
             deadlines: Wheel::default(),
-            limits: TableLimits::from(settings),
+            live,
             scratch: Vec::new(),
             batch: SealedBatch::default(),
             has_history,
@@ -116,14 +102,8 @@ impl<D: Driver> ConnectionTable<D> {
             recent_gaps: RecentGaps::default(),
             unwatched: Vec::new(),
             ended: Vec::new(),
-            ended_polls: Vec::new(),
             closed: Vec::new(),
         }
-    }
-
-    /// Replaces the limits. Deadlines that are armed stay, unless the new ones are later.
-    pub(crate) fn set_limits(&mut self, settings: &LiveSettings) {
-        self.limits = settings.into();
     }
 
     /// Adds a connection that has just been accepted. It is not reported before it is
@@ -185,8 +165,17 @@ impl<D: Driver> ConnectionTable<D> {
 
     /// Returns whether a connection is counted against `max_connections`.
     pub(crate) fn is_admitted(&self, key: SlotKey) -> bool {
-        self.get(key)
-            .is_some_and(|connection| connection.extras.has(Extras::ADMITTED))
+        self.has(key, Extras::ADMITTED)
+    }
+
+    /// Returns whether a connection that is not closed has a mark.
+    pub(crate) fn has(&self, key: SlotKey, mark: Extras) -> bool {
+        self.get(key).is_some_and(|it| it.extras.has(mark))
+    }
+
+    /// Returns the session that is open on a connection.
+    pub(crate) fn session(&self, key: SlotKey) -> Option<Session> {
+        self.get(key)?.phase.session()
     }
 
     /// The connection in a slot, with its name.
@@ -207,18 +196,6 @@ impl<D: Driver> ConnectionTable<D> {
     /// Returns the number of connections.
     pub(crate) const fn len(&self) -> usize {
         self.slots.len()
-    }
-
-    /// Returns whether nothing is kept for TLS.
-    #[cfg(test)]
-    pub(crate) fn is_without_tls(&self) -> bool {
-        self.tls.is_empty()
-    }
-
-    /// Returns whether no side table keeps anything.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn is_without_extras(&self) -> bool {
-        self.tls.is_empty() && self.clients.is_empty()
     }
 
     /// Returns whether there is a history to catch up from.
@@ -317,14 +294,9 @@ impl<D: Driver> ConnectionTable<D> {
 
     /// Keeps the session of a connection whose last phase was `phase`, if it had one, for logout.
     fn end_session(&mut self, key: SlotKey, phase: Phase, reason: CloseReason) {
-        if self
-            .slots
-            .get(key)
-            .is_some_and(|connection| connection.extras.has(Extras::POLL))
-        {
-            self.ended_polls.push((key, reason));
-        }
-        if let Phase::Open(session) = phase {
+        let session = phase.session();
+        let connection = self.slots.get(key);
+        if session.is_some() || connection.is_some_and(|it| it.extras.has(Extras::POLL)) {
             self.ended.push(Ended {
                 key,
                 session,
@@ -333,19 +305,17 @@ impl<D: Driver> ConnectionTable<D> {
         }
     }
 
-    /// Takes the connections that have ended while they were logged in for their polls.
-    pub(crate) fn take_ended_polls(&mut self) -> Vec<(SlotKey, CloseReason)> {
-        mem::take(&mut self.ended_polls)
+    /// Removes a mark from a connection, which may be closed. Returns whether it had it.
+    pub(crate) fn clear(&mut self, key: SlotKey, mark: Extras) -> bool {
+        let Some(connection) = self.slots.get_mut(key) else {
+            return false;
+        };
+        let had = connection.extras.has(mark);
+        connection.extras.remove(mark);
+        had
     }
 
-    /// Removes side tables from a connection, which may be closed.
-    pub(crate) fn clear_extras(&mut self, key: SlotKey, extras: Extras) {
-        if let Some(connection) = self.slots.get_mut(key) {
-            connection.extras.remove(extras);
-        }
-    }
-
-    /// Takes the sessions that have ended, to be logged out.
+    /// Takes the connections that have ended and must be logged out.
     pub(crate) fn take_ended(&mut self) -> Vec<Ended> {
         mem::take(&mut self.ended)
     }

@@ -2,12 +2,15 @@
 //!
 //! A connection has a deadline only in the phases that must not last: an idle session has none.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use reactor::{Driver, SlotKey, Tenths, Tick};
 
 use super::{CloseReason, ConnectionTable, Extras, Phase};
-use crate::limits::{KEY_FETCH_TIMEOUT, LINGER, REFUSED_HEAD_TIMEOUT};
+use crate::limits::{KEY_FETCH_TIMEOUT, LINGER, REFUSED_HEAD_TIMEOUT, SCRATCH_KEPT_BYTES};
+use crate::settings::LiveSettings;
+use crate::stage::Stage;
 
 /// Action for a connection whose phase has lasted too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,12 +27,21 @@ pub(crate) enum Expired {
     RejectKey(SlotKey),
 }
 
-impl<D: Driver> ConnectionTable<D> {
-    /// Returns the time until the next deadline may fire.
-    pub(crate) fn next_deadline(&self, now: Tick) -> Option<Duration> {
+impl<D: Driver> Stage for ConnectionTable<D> {
+    fn next_in(&self, now: Tick, _connections: usize) -> Option<Duration> {
         self.deadlines.sleep(now)
     }
 
+    fn trim(&mut self) {
+        self.batch.trim(SCRATCH_KEPT_BYTES);
+    }
+
+    fn reload(&mut self, live: &Arc<LiveSettings>) {
+        self.live = Arc::clone(live);
+    }
+}
+
+impl<D: Driver> ConnectionTable<D> {
     /// Appends the connections whose deadlines have passed to `due`.
     pub(crate) fn take_due(&mut self, due: &mut Vec<SlotKey>) {
         self.deadlines.expire(self.clock.now, due);
@@ -57,12 +69,12 @@ impl<D: Driver> ConnectionTable<D> {
             true => self.backlogs.get(key.index),
             false => None,
         };
-        let stalled = stalled.map(|backlog| backlog.deadline(self.limits.stall_timeout));
+        let stalled = stalled.map(|backlog| backlog.deadline(self.live.stall_timeout));
         match connection.phase {
             Phase::Head { .. } => {
                 let timeout = match connection.extras.has(Extras::ADMITTED) {
-                    true => self.limits.head_timeout,
-                    false => self.limits.head_timeout.min(REFUSED_HEAD_TIMEOUT),
+                    true => self.live.head_timeout,
+                    false => self.live.head_timeout.min(REFUSED_HEAD_TIMEOUT),
                 };
                 stalled.or(Some(since.after(timeout)))
             }

@@ -3,7 +3,6 @@
 use reactor::{Driver, SlotKey};
 
 use super::{CloseReason, ConnectionTable, Phase};
-use crate::limits::FULL_SOCKET_BYTES;
 use crate::slow_policy::SlowPolicy;
 
 impl<D: Driver> ConnectionTable<D> {
@@ -11,7 +10,7 @@ impl<D: Driver> ConnectionTable<D> {
     /// unfinished handshakes and records of TLS.
     pub(crate) fn buffer_bytes(&self) -> usize {
         self.backlogs.memory_bytes()
-            + self.backlogs.count() * FULL_SOCKET_BYTES
+            + self.backlogs.count() * self.limits.full_socket_bytes
             + self.tls_input_bytes
     }
 
@@ -20,25 +19,11 @@ impl<D: Driver> ConnectionTable<D> {
         self.tls_input_bytes
     }
 
-    /// Returns the memory of all buffers, counted one by one.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn count_buffer_bytes(&self) -> usize {
-        let (mut full, mut tls_input) = (0, 0);
-        for slot in 0..self.slots() {
-            let blocked = self.at(slot).filter(|(_, connection)| connection.blocked);
-            full += usize::from(blocked.is_some());
-            tls_input += self.tls_input_bytes_of(slot);
-        }
-        self.backlogs.count_memory_bytes() + full * FULL_SOCKET_BYTES + tls_input
-    }
-
     /// Lets a session with a full socket give way by its policy, if that frees anything. Sessions
     /// that fall behind by it catch up afterwards. Returns the policy.
     pub(crate) fn give_way(&mut self, key: SlotKey) -> Option<SlowPolicy> {
         let policy = self.policy_that_frees(key)?;
-        let Phase::Open(session) = self.get(key)?.phase else {
-            return None;
-        };
+        let session = self.session(key)?;
         match policy {
             SlowPolicy::Close => self.close_slow(key),
             SlowPolicy::CatchUp => self.give_way_to_history(key, session),
@@ -53,9 +38,7 @@ impl<D: Driver> ConnectionTable<D> {
 
     /// Returns the policy by which a session can give way, if that frees anything.
     pub(crate) fn policy_that_frees(&self, key: SlotKey) -> Option<SlowPolicy> {
-        let Phase::Open(session) = self.get(key)?.phase else {
-            return None;
-        };
+        let session = self.session(key)?;
         let policy = match session.slow {
             SlowPolicy::CatchUp if !self.has_history => SlowPolicy::Close,
             policy => policy,

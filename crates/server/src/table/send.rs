@@ -82,8 +82,8 @@ impl<D: Driver> ConnectionTable<D> {
     /// Appends bytes that are no event to a connection's backlog, behind the notice about dropped
     /// events if there is one: a last word must stay the last.
     pub(super) fn queue_bytes(&mut self, key: SlotKey, bytes: &[u8]) {
-        if let Some(Phase::Open(session)) = self.slots.get(key).map(|connection| connection.phase) {
-            let (needed, bytes_max) = (bytes.len() + NOTICE_BYTES, self.limits.backlog_bytes);
+        if let Some(session) = self.session(key) {
+            let (needed, bytes_max) = (bytes.len() + NOTICE_BYTES, self.live.backlog_bytes);
             let pushed = self
                 .backlogs
                 .make_room(key.index, needed, session.slow, bytes_max);
@@ -165,8 +165,7 @@ impl<D: Driver> ConnectionTable<D> {
         mut taken: usize,
         frames: &mut TurnFrames,
     ) {
-        let Some(Phase::Open(session)) = self.slots.get(key).map(|connection| connection.phase)
-        else {
+        let Some(session) = self.session(key) else {
             return shed(owed, frames);
         };
         for (at, frame) in owed.iter().enumerate() {
@@ -248,7 +247,7 @@ impl<D: Driver> ConnectionTable<D> {
             return Queued::Waits;
         };
         let length = piece.len();
-        let (now, bytes_max) = (self.clock.now, self.limits.backlog_bytes);
+        let (now, bytes_max) = (self.clock.now, self.live.backlog_bytes);
         let is_event = piece.is_event();
         let pushed = self.backlogs.push(key.index, now, piece, policy, bytes_max);
         self.count_dropped(pushed);
@@ -297,8 +296,7 @@ impl<D: Driver> ConnectionTable<D> {
         let Some(lost) = self.backlogs.get(key.index).and_then(Backlog::unannounced) else {
             return;
         };
-        let Some(Phase::Open(session)) = self.slots.get(key).map(|connection| connection.phase)
-        else {
+        let Some(session) = self.session(key) else {
             return;
         };
         let mut notice = self.scratch();

@@ -38,7 +38,7 @@ impl<D: Driver> ConnectionTable<D> {
         if !matches!(phase, Some(Phase::Open(session)) if session.may_talk()) {
             return self.close(key, CloseReason::Slow);
         }
-        let bytes_max = self.limits.backlog_bytes;
+        let bytes_max = self.live.backlog_bytes;
         // All of them: a later one that arrived would move the client's cursor beyond the others.
         let all = bytes_max.saturating_sub(size_of::<Piece>());
         let dropped = self

@@ -29,8 +29,7 @@ impl<D: Driver> ConnectionTable<D> {
 
     /// Returns whether a connection is encrypted.
     pub(crate) fn is_tls(&self, key: SlotKey) -> bool {
-        self.get(key)
-            .is_some_and(|connection| connection.extras.has(Extras::TLS))
+        self.has(key, Extras::TLS)
     }
 
     /// Returns whether what a connection has sent so far is the beginning of a ClientHello.

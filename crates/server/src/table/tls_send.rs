@@ -10,7 +10,7 @@ use reactor::{Driver, SlotKey};
 use super::send::{count_sent, count_waits, send, shed};
 use super::{CloseReason, ConnectionTable, OwedFrame, Phase, live};
 use crate::frames::TurnFrames;
-use crate::limits::{FRAMES_PER_SEND, SCRATCH_KEPT_BYTES};
+use crate::limits::FRAMES_PER_SEND;
 use crate::stats::Metric;
 
 impl<D: Driver> ConnectionTable<D> {
@@ -53,7 +53,7 @@ impl<D: Driver> ConnectionTable<D> {
         let Some(begins) = self.block(key) else {
             return false;
         };
-        let (now, bytes_max) = (self.clock.now, self.limits.backlog_bytes);
+        let (now, bytes_max) = (self.clock.now, self.live.backlog_bytes);
         let (tail, groups) = self.batch.tail(taken);
         if !self
             .backlogs
@@ -188,10 +188,5 @@ impl<D: Driver> ConnectionTable<D> {
                 return self.end_backlog(key);
             }
         }
-    }
-
-    /// Frees working memory that grew in a burst.
-    pub(crate) fn trim(&mut self) {
-        self.batch.trim(SCRATCH_KEPT_BYTES);
     }
 }

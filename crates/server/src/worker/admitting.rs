@@ -5,17 +5,18 @@ use std::net::IpAddr;
 use reactor::Driver;
 
 use super::Worker;
-use crate::listener::{ListenerContext, ListenerKind};
+use crate::listener::ListenerKind;
 use crate::table::{CloseReason, ConnectionTable, Extras};
 
 impl<D: Driver> Worker<D> {
     /// Admits a new connection. It is read before it is watched: its request has usually arrived
     /// with it, which saves a poll.
-    pub(super) fn admit(&mut self, socket: D::Socket, peer: IpAddr, listener: ListenerContext) {
+    pub(super) fn admit(&mut self, socket: D::Socket, peer: IpAddr, listener: ListenerKind) {
         let key = self.table.open(socket);
-        let is_tls = listener.kind == ListenerKind::Tls;
-        let has_header = self.live.proxy_protocol && self.live.policy.trusts(peer);
-        let admitted = self.admission.admit(key.index, peer);
+        let is_tls = listener == ListenerKind::Tls;
+        let live = &self.table.live;
+        let has_header = live.proxy_protocol && live.policy.trusts(peer);
+        let admitted = self.admission.admit(live, key.index, peer);
         if let Some(connection) = self.table.get_mut(key) {
             if admitted.is_ok() {
                 connection.extras.insert(Extras::ADMITTED);

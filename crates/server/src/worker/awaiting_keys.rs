@@ -8,18 +8,6 @@ use crate::session::subscribe_checked;
 use crate::table::Phase;
 
 impl<D: Driver> Worker<D> {
-    /// Returns whether no login waits for a decision.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn awaits_no_login(&self) -> bool {
-        self.sessions.login_checks.is_empty()
-    }
-
-    /// Returns whether nothing is kept of WebSocket sessions.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn is_without_websockets(&self) -> bool {
-        self.sessions.websockets.is_empty()
-    }
-
     /// Takes a decision on a login.
     pub(super) fn login_checked(&mut self, key: SlotKey, number: u64, verdict: LoginVerdict) {
         if let Some(ids) = self.sessions.login_checks.answer(key, number, verdict) {
@@ -29,8 +17,9 @@ impl<D: Driver> Worker<D> {
 
     /// Handles requests again that have waited, a turn's worth of them.
     pub(super) fn resume_awaiting_keys(&mut self) {
-        let mut keys = self.sessions.awaiting_keys.take();
-        let checked = self.sessions.login_checks.take_released();
+        let limits = self.table.limits;
+        let mut keys = self.sessions.awaiting_keys.take(limits);
+        let checked = self.sessions.login_checks.take_released(limits);
         keys.extend(&checked);
         for key in keys {
             let waits = |phase| phase == Phase::AwaitingKeys;

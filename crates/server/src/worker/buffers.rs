@@ -6,9 +6,9 @@ use router::{Mailboxes as _, WorkerId};
 use super::Worker;
 use crate::budget::Bound;
 use crate::give_way::{BufferKind, Candidate};
-use crate::limits::GIVE_WAYS_PER_TURN;
 use crate::session::Sessions;
 use crate::slow_policy::SlowPolicy;
+use crate::stage::Stage as _;
 use crate::stats::Metric;
 use crate::table::{CloseReason, Phase};
 
@@ -22,23 +22,13 @@ impl<D: Driver> Worker<D> {
             + self.feeder.kept_bytes()
     }
 
-    /// Returns the memory of all buffers of the worker, counted one by one.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn count_buffer_bytes(&self) -> usize {
-        self.table.count_buffer_bytes()
-            + self.ingress.count_kept_bytes()
-            + self.sessions.websockets.count_unfinished_bytes()
-            + self.sessions.replays.count_memory_bytes()
-            + self.feeder.kept_bytes()
-    }
-
     /// Returns the memory of input of requests and handshakes that have not arrived whole.
     pub(crate) fn input_bytes(&self) -> usize {
         self.ingress.kept_bytes() + self.table.tls_input_bytes()
     }
 
     fn buffer_bound(&self) -> Bound {
-        Bound(self.live.buffer_bytes)
+        Bound(self.table.live.buffer_bytes)
     }
 
     /// Returns whether the worker must free memory at once.
@@ -72,7 +62,7 @@ impl<D: Driver> Worker<D> {
         }
         self.feeder.drop_searches();
         self.report_buffers();
-        for _ in 0..GIVE_WAYS_PER_TURN {
+        for _ in 0..self.table.limits.give_ways_per_turn {
             if !self.shared.budget.must_free(self.id.0, bound.low()) {
                 self.largest.end();
                 break;
@@ -97,7 +87,7 @@ impl<D: Driver> Worker<D> {
         if !self.largest_input.has_work() && self.input_bytes() <= self.input_bound.0 {
             return self.largest_input.end();
         }
-        for _ in 0..GIVE_WAYS_PER_TURN {
+        for _ in 0..self.table.limits.give_ways_per_turn {
             if self.input_bytes() <= self.input_bound.low().0 {
                 self.largest_input.end();
                 break;
@@ -168,7 +158,7 @@ impl<D: Driver> Worker<D> {
             Some(Phase::Open(_)) => self.table.close(key, CloseReason::Rejected),
             _ => {
                 self.responder.refuse_unread(&mut self.table, key);
-                self.ingress.forget(key.index);
+                self.ingress.drop_kept(key.index);
             }
         }
     }

@@ -8,7 +8,7 @@ use super::Worker;
 use crate::drain::Drain;
 use crate::limits::DRAIN_SLOTS_PER_TURN;
 use crate::session::{LastWord, Leaving, end_stream};
-use crate::table::CloseReason;
+use crate::table::{CloseReason, Ended};
 
 impl<D: Driver> Worker<D> {
     /// Begins to end the worker, or to send its clients to another server.
@@ -18,19 +18,12 @@ impl<D: Driver> Worker<D> {
         let drain = Drain::new(
             self.id,
             self.shared.settings.workers,
-            &self.live,
+            &self.table.live,
             now,
             taken,
             ends,
         );
         self.drain = self.drain.take().filter(Drain::ends).or(Some(drain));
-    }
-
-    /// Returns whether there are farewells to be sent now.
-    pub(super) fn has_farewells(&self) -> bool {
-        let now = self.table.clock.now;
-        let drain = self.drain.as_ref();
-        drain.is_some_and(|drain| drain.has_farewells(now))
     }
 
     /// Notes sessions that must end.
@@ -69,9 +62,9 @@ impl<D: Driver> Worker<D> {
             self.table.clock.now,
             UnixSeconds(self.table.clock.unix_seconds),
         );
-        let expired = self.lease_scan.expired(&self.sessions.leases, now, time);
+        let expired = self.sessions.leases.expired(now, time);
         self.end_leases(expired, Expiry::Expired, CloseReason::Expired);
-        let revoked = self.lease_scan.revoked(&self.sessions.leases);
+        let revoked = self.sessions.leases.revoked(self.table.limits);
         self.end_leases(revoked, Expiry::Revoked, CloseReason::Revoked);
     }
 
@@ -102,10 +95,17 @@ impl<D: Driver> Worker<D> {
 
     /// Logs out the sessions that ended.
     pub(super) fn log_out_ended(&mut self) {
-        for ended in self.table.take_ended() {
-            self.sessions.log_out(&mut self.table, &ended);
-        }
-        for (key, reason) in self.table.take_ended_polls() {
+        for Ended {
+            key,
+            session,
+            reason,
+        } in self.table.take_ended()
+        {
+            if let Some(session) = session {
+                self.sessions
+                    .log_out(&mut self.table, key, &session, reason);
+                continue;
+            }
             if let Some(waiting) = self.sessions.polls.waiting(key) {
                 self.responder
                     .note_unanswered(&self.table, &waiting.manner, reason);

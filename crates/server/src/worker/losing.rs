@@ -3,22 +3,17 @@
 use reactor::{Driver, SlotKey};
 
 use super::Worker;
-use crate::losses::{Loss, Losses, Lost, by_session};
+use crate::losses::{Loss, Lost, by_session};
 use crate::session::Wake;
 use crate::stats::Metric;
 use crate::table::{Extras, Phase};
 
 impl<D: Driver> Worker<D> {
-    /// Returns what the mailbox refused.
-    pub(super) fn losses(&self) -> &Losses {
-        &self.shared.router.mailboxes().losses[usize::from(self.id.0)]
-    }
-
     /// Makes up to sessions for the events that the mailbox refused, or tells them. To be called
     /// when the mail was taken: later events are in it at the earliest, so no session was sent one
     /// yet.
     pub(super) fn take_losses(&mut self) {
-        let lost = self.losses().take();
+        let lost = self.shared.losses(self.id).take();
         self.table
             .stats
             .add(Metric::DeliveriesShed, lost.recipients() as u64);

@@ -1,13 +1,10 @@
 //! Messages from other threads: each is handed to the stage that it is for.
 
-use std::sync::Arc;
-
 use reactor::Driver;
 
 use super::Worker;
 use crate::inspect::inspect;
 use crate::mail::{Mail, Reload};
-use crate::settings::LiveSettings;
 
 impl<D: Driver> Worker<D> {
     /// Takes what has come, in order.
@@ -21,7 +18,7 @@ impl<D: Driver> Worker<D> {
                     if let (Some(head), Some(newest)) = (&mut self.head, parcel.newest_stored()) {
                         *head = newest.max(*head);
                     }
-                    self.fanout.add(parcel);
+                    self.fanout.add(parcel, self.table.limits);
                 }
                 Mail::Presence(parcel) => self.presence.add(parcel),
                 Mail::PresenceSnapshots => self.presence.begin_round(),
@@ -38,7 +35,7 @@ impl<D: Driver> Worker<D> {
                 ),
                 Mail::Slowest { limit, report } => self.slowest.ask(limit, report),
                 Mail::Close(sessions) => self.end_kicked(sessions),
-                Mail::Revoke(revoked) => self.lease_scan.search(revoked),
+                Mail::Revoke(revoked) => self.sessions.leases.search(revoked),
                 Mail::RevokeOlder(sessions, before) => self.revoke_older(sessions, before),
                 Mail::Published(it) => self.sessions.published(&mut self.table, &it),
                 Mail::KeysFetched => self.sessions.awaiting_keys.release(),
@@ -50,22 +47,15 @@ impl<D: Driver> Worker<D> {
                 Mail::Reload(Reload {
                     live,
                     pending: _held,
-                }) => self.reload(live),
+                }) => {
+                    for stage in self.stages_mut() {
+                        stage.reload(&live);
+                    }
+                }
                 Mail::Drain { ends } => self.begin_drain(ends),
             }
         }
         self.take_losses();
         self.sessions.replays.mail_taken();
-    }
-
-    /// Replaces the settings in all stages.
-    fn reload(&mut self, live: Arc<LiveSettings>) {
-        self.table.set_limits(&live);
-        self.heartbeats.set_period(live.heartbeat);
-        self.ingress.set_tls(live.tls.clone());
-        self.admission.live = Arc::clone(&live);
-        self.sessions.live = Arc::clone(&live);
-        self.responder.live = Arc::clone(&live);
-        self.live = live;
     }
 }

@@ -8,7 +8,10 @@ use crate::inspect::session_report;
 impl<D: Driver> Worker<D> {
     /// Goes on with the search for the slowest readers, and reports when it is over.
     pub(super) fn search_slowest(&mut self) {
-        let Some(slowest) = self.slowest.advance(self.table.backlogs()) else {
+        let Some(slowest) = self
+            .slowest
+            .advance(self.table.backlogs(), self.table.limits)
+        else {
             return;
         };
         let mut reports = Vec::new();

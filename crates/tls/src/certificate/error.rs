@@ -1,15 +1,18 @@
 //! Reasons why a certificate or its key cannot be used.
 
-use std::fmt;
 use std::time::SystemTime;
 
 use rustls::pki_types::UnixTime;
 
 /// Reason why a certificate or its key cannot be used. The `Display` form says what was found, what
 /// is needed and what to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateError {
     /// The file has no certificate.
+    #[error(
+        "{file}: no certificate: {found}; give a PEM file with the server's certificate, followed \
+         by those of its issuers"
+    )]
     NoCertificate {
         /// The file.
         file: String,
@@ -17,6 +20,7 @@ pub enum CertificateError {
         found: String,
     },
     /// The certificate cannot be read.
+    #[error("{file}: the certificate cannot be read: {reason}")]
     Invalid {
         /// The file.
         file: String,
@@ -24,6 +28,7 @@ pub enum CertificateError {
         reason: String,
     },
     /// The certificate is no longer valid.
+    #[error("{file}: the certificate expired on {}; renew it", date(*.expired))]
     Expired {
         /// The file.
         file: String,
@@ -31,6 +36,12 @@ pub enum CertificateError {
         expired: UnixTime,
     },
     /// The certificate is not valid yet, or the machine's clock is wrong.
+    #[error(
+        "{file}: the certificate is valid from {}, and the machine's clock says {}; set the clock, \
+         or wait",
+        date(*.begins),
+        date(*.now)
+    )]
     NotYetValid {
         /// The file.
         file: String,
@@ -40,6 +51,7 @@ pub enum CertificateError {
         now: UnixTime,
     },
     /// The file has no private key.
+    #[error("{file}: no private key: {found}; give the key of the certificate as PEM")]
     NoKey {
         /// The file.
         file: String,
@@ -47,11 +59,19 @@ pub enum CertificateError {
         found: String,
     },
     /// The private key is protected by a password.
+    #[error(
+        "{file}: the private key is protected by a password; remove it with: openssl pkey -in \
+         {file} -out NEW-FILE"
+    )]
     EncryptedKey {
         /// The file.
         file: String,
     },
     /// The private key cannot be used.
+    #[error(
+        "{file}: the private key cannot be used: {reason}; take an ECDSA key on P-256, P-384 or \
+         P-521, an Ed25519 key, or an RSA key of at least 2,048 bits"
+    )]
     UnusableKey {
         /// The file.
         file: String,
@@ -59,6 +79,10 @@ pub enum CertificateError {
         reason: String,
     },
     /// The key belongs to another certificate.
+    #[error(
+        "{key}: this is not the key of the first certificate in {certificate}; the server's \
+         certificate must come first, its issuers after it"
+    )]
     Mismatch {
         /// The file of the certificate.
         certificate: String,
@@ -66,6 +90,7 @@ pub enum CertificateError {
         key: String,
     },
     /// The file given for the certificate has a key, and the other a certificate.
+    #[error("{certificate} has a private key and {key} a certificate: they are swapped")]
     Swapped {
         /// The file given for the certificate.
         certificate: String,
@@ -73,58 +98,6 @@ pub enum CertificateError {
         key: String,
     },
 }
-
-impl fmt::Display for CertificateError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoCertificate { file, found } => write!(
-                out,
-                "{file}: no certificate: {found}; give a PEM file with the server's certificate, \
-                 followed by those of its issuers"
-            ),
-            Self::Invalid { file, reason } => {
-                write!(out, "{file}: the certificate cannot be read: {reason}")
-            }
-            Self::Expired { file, expired } => write!(
-                out,
-                "{file}: the certificate expired on {}; renew it",
-                date(*expired)
-            ),
-            Self::NotYetValid { file, begins, now } => write!(
-                out,
-                "{file}: the certificate is valid from {}, and the machine's clock says {}; \
-                 set the clock, or wait",
-                date(*begins),
-                date(*now)
-            ),
-            Self::NoKey { file, found } => write!(
-                out,
-                "{file}: no private key: {found}; give the key of the certificate as PEM"
-            ),
-            Self::EncryptedKey { file } => write!(
-                out,
-                "{file}: the private key is protected by a password; remove it with: openssl pkey \
-                 -in {file} -out NEW-FILE"
-            ),
-            Self::UnusableKey { file, reason } => write!(
-                out,
-                "{file}: the private key cannot be used: {reason}; take an ECDSA key on P-256, \
-                 P-384 or P-521, an Ed25519 key, or an RSA key of at least 2,048 bits"
-            ),
-            Self::Mismatch { certificate, key } => write!(
-                out,
-                "{key}: this is not the key of the first certificate in {certificate}; the \
-                 server's certificate must come first, its issuers after it"
-            ),
-            Self::Swapped { certificate, key } => write!(
-                out,
-                "{certificate} has a private key and {key} a certificate: they are swapped"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for CertificateError {}
 
 /// Formats a time in UTC.
 fn date(time: UnixTime) -> String {

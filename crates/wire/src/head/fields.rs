@@ -153,27 +153,7 @@ fn host(value: &[u8]) -> Result<&str, HeadError> {
         }
         None => text.split_once(':').unwrap_or((text, "")),
     };
-    let of_name = |byte: u8| {
-        byte.is_ascii_alphanumeric()
-            || matches!(
-                byte,
-                b'-' | b'.'
-                    | b'_'
-                    | b'~'
-                    | b'%'
-                    | b'!'
-                    | b'$'
-                    | b'&'
-                    | b'\''
-                    | b'('
-                    | b')'
-                    | b'*'
-                    | b'+'
-                    | b','
-                    | b';'
-                    | b'='
-            )
-    };
+    let of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(&byte);
     if name.bytes().all(of_name) && port.bytes().all(|byte| byte.is_ascii_digit()) {
         Ok(text)
     } else {

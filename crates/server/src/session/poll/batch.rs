@@ -1,15 +1,16 @@
 //! What a poll is answered: a batch of events, and the cursor behind it.
 
-use graph::{Id, Key};
-use history::{Cursor, History, Missed};
+use graph::Key;
+use history::{Cursor, History};
 use router::{Mailboxes, Router};
 use wire::cloudevents::push_cloud_event;
+use wire::event::Event;
 use wire::notice::{Notice, ResetReason};
 use wire::object::push_object;
 use wire::start::Start;
 
-use crate::limits::{POLL_BYTES_MAX, POLL_EVENTS_MAX};
-use crate::replay::{after_reset, check, wire_event};
+use crate::limits::Limits;
+use crate::replay::{after_reset, check, each_stored};
 
 /// Form of the events in a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,18 +72,23 @@ impl Batch {
         }
         self.body = elements;
     }
+}
 
-    /// Makes the answer to a poll that has just logged in with these keys. `head` was read before
-    /// the login. Without a history, the batch is empty.
-    pub(crate) fn begin<M: Mailboxes>(
-        router: &Router<M>,
-        keys: &[Key],
-        head: u64,
-        start: &Start<'_>,
-        format: BatchFormat,
-    ) -> Self {
-        let Some(recorder) = router.recorder() else {
-            return Self::default();
+/// Search for what a poll is answered.
+pub(crate) struct BatchSearch<'a, M> {
+    pub(crate) router: &'a Router<M>,
+    /// Keys of the ids that the poll is logged in as.
+    pub(crate) keys: &'a [Key],
+    pub(crate) format: BatchFormat,
+    pub(crate) limits: &'a Limits,
+}
+
+impl<M: Mailboxes> BatchSearch<'_, M> {
+    /// Makes the answer to a poll that has just logged in. `head` was read before the login.
+    /// Without a history, the batch is empty.
+    pub(crate) fn begin(&self, head: u64, start: &Start<'_>) -> Batch {
+        let Some(recorder) = self.router.recorder() else {
+            return Batch::default();
         };
         let after = match start {
             // A poll cannot say more in a message.
@@ -91,136 +97,88 @@ impl Batch {
             Start::Rewind(count) => {
                 let (count, until) = (*count, head);
                 let rewind = Range::Rewind { count, until };
-                return Self::find(router, keys, rewind, None, format).unwrap_or_default();
+                return self.find(rewind, None).unwrap_or_default();
             }
-            Start::After(text) => match check(router, text) {
+            Start::After(text) => match check(self.router, text) {
                 Ok(cursor) => cursor.complete,
-                Err((reason, floor)) => {
-                    return Self::reset(router, keys, floor, reason, text, format);
-                }
+                Err((reason, floor)) => return self.reset(floor, reason, text),
             },
         };
-        Self::after(router, keys, after, format)
+        self.after(after)
     }
 
     /// Makes the answer to a poll from what there is after a position.
-    pub(crate) fn after<M: Mailboxes>(
-        router: &Router<M>,
-        keys: &[Key],
-        after: u64,
-        format: BatchFormat,
-    ) -> Self {
-        Self::find(router, keys, Range::After(after), None, format).unwrap_or_else(|| {
-            let from = Cursor::complete(router.epoch(), after).to_string();
-            Self::reset(router, keys, after, ResetReason::Expired, &from, format)
+    pub(crate) fn after(&self, after: u64) -> Batch {
+        self.find(Range::After(after), None).unwrap_or_else(|| {
+            let from = Cursor::complete(self.router.epoch(), after).to_string();
+            self.reset(after, ResetReason::Expired, &from)
         })
     }
 
     /// Makes the answer to a poll that may have missed events which are no longer there: it gets
     /// the latest of those that are, and not a flood.
-    fn reset<M: Mailboxes>(
-        router: &Router<M>,
-        keys: &[Key],
-        floor: u64,
-        reason: ResetReason,
-        from: &str,
-        format: BatchFormat,
-    ) -> Self {
-        let after = after_reset(router, keys, floor);
+    fn reset(&self, floor: u64, reason: ResetReason, from: &str) -> Batch {
+        let after = after_reset(self.router, self.keys, floor, self.limits);
         let reset = Some((reason, from));
-        Self::find(router, keys, Range::After(after), reset, format).unwrap_or_else(|| {
+        self.find(Range::After(after), reset).unwrap_or_else(|| {
             // The rest has left meanwhile: a reset says so already.
             let mut body = Vec::new();
-            push_reset(reset, format, &mut body);
+            push_reset(reset, self.format, &mut body);
             close(&mut body);
-            Self {
+            Batch {
                 body,
-                position: router.head().unwrap_or(after),
+                position: self.router.head().unwrap_or(after),
                 reset: Some(reason),
             }
         })
     }
 
     /// Makes a batch of the first events of a range. `None` if some of them have left the history.
-    fn find<M: Mailboxes>(
-        router: &Router<M>,
-        keys: &[Key],
-        range: Range,
-        reset: Option<(ResetReason, &str)>,
-        format: BatchFormat,
-    ) -> Option<Self> {
+    fn find(&self, range: Range, reset: Option<(ResetReason, &str)>) -> Option<Batch> {
+        let (router, keys, max) = (self.router, self.keys, self.limits.poll_events_max);
         let mut found = Vec::new();
         let (last, more) = match range {
             Range::After(after) => {
                 let head = router.head()?;
+                let more = router.missed(keys, after, head, max, &mut found);
                 // A node of a cluster may be behind its client, which keeps its cursor.
-                (
-                    head.max(after),
-                    router.missed(keys, after, head, POLL_EVENTS_MAX, &mut found),
-                )
+                (head.max(after), more)
             }
             Range::Rewind { count, until } => {
-                let (count, max) = (usize::from(count), POLL_EVENTS_MAX);
-                (until, router.rewind(keys, 0, until, count, max, &mut found))
+                let more = router.rewind(keys, 0, until, count.into(), max, &mut found);
+                (until, more)
             }
         };
         let mut body = Vec::new();
-        push_reset(reset, format, &mut body);
-        let cut = router.recorder()?.read(|history| {
-            let after = match range {
-                Range::After(after) => after,
-                Range::Rewind { .. } => history.left(),
+        push_reset(reset, self.format, &mut body);
+        let mut position = None;
+        let is_whole = router.recorder()?.read(|history| {
+            if matches!(range, Range::After(after) if history.left() > after) {
+                return None;
+            }
+            let push = |at, event: &Event<'_>| {
+                let has_room = body.len() < self.limits.poll_bytes_max;
+                if has_room {
+                    separate(&mut body);
+                    match self.format {
+                        BatchFormat::Json => push_object(event, &mut body),
+                        BatchFormat::CloudEvents => push_cloud_event(event, &mut body),
+                    }
+                    position = Some(at);
+                }
+                has_room
             };
-            let is_whole = history.left() <= after;
-            is_whole.then(|| encode(router, history, &found, format, &mut body))
+            Some(each_stored(router, history, &found, push))
         })?;
         close(&mut body);
         let last_found = found.last().filter(|_| more).map(|missed| missed.position);
-        Some(Self {
+        let cut = position.filter(|_| !is_whole);
+        Some(Batch {
             body,
             position: cut.or(last_found).unwrap_or(last),
             reset: reset.map(|(reason, _)| reason),
         })
     }
-}
-
-/// Appends events to an array. Returns the position of the last one if the rest has no room.
-fn encode<M: Mailboxes>(
-    router: &Router<M>,
-    history: &History,
-    found: &[Missed],
-    format: BatchFormat,
-    body: &mut Vec<u8>,
-) -> Option<u64> {
-    let mut subject: Option<(Key, Id)> = None;
-    let mut last = None;
-    for &Missed { place, position } in found {
-        if body.len() >= POLL_BYTES_MAX {
-            return last;
-        }
-        // Of a rewind, some may have left since they were found.
-        let Some(stored) = history.get(place) else {
-            continue;
-        };
-        if subject
-            .as_ref()
-            .is_none_or(|(key, _)| *key != stored.entry.key)
-        {
-            let name = router.graph().name(stored.entry.key);
-            subject = name.map(|id| (stored.entry.key, id));
-        }
-        let Some((_, id)) = &subject else {
-            continue;
-        };
-        separate(body);
-        let event = wire_event(router.epoch(), id, &stored);
-        match format {
-            BatchFormat::Json => push_object(&event, body),
-            BatchFormat::CloudEvents => push_cloud_event(&event, body),
-        }
-        last = Some(position);
-    }
-    None
 }
 
 /// Appends what precedes an element of the array.

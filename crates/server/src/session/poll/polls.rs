@@ -9,6 +9,7 @@ use reactor::{SlotKey, Tick, Wheel};
 use super::batch::BatchFormat;
 use crate::answer::RequestManner;
 use crate::limits::{PERIOD_RETRY_INTERVAL, POLL_ONLINE};
+use crate::stage::Stage;
 use crate::table::CloseReason;
 
 /// Polls of a worker.
@@ -69,6 +70,17 @@ impl Wake {
             (Self::End(_), _) | (Self::Now, Self::Event) => self,
             _ => other,
         }
+    }
+}
+
+impl Stage for Polls {
+    fn has_work(&self) -> bool {
+        !self.woken.is_empty()
+    }
+
+    fn next_in(&self, now: Tick, _connections: usize) -> Option<Duration> {
+        let period = self.awaits_period().then_some(PERIOD_RETRY_INTERVAL);
+        period.into_iter().chain(self.deadlines.sleep(now)).min()
     }
 }
 
@@ -183,17 +195,6 @@ impl Polls {
             }
         }
         None
-    }
-
-    /// Returns whether polls must be looked at.
-    pub(crate) fn has_woken(&self) -> bool {
-        !self.woken.is_empty()
-    }
-
-    /// Returns the time until the next wait or login ends, or a planning period may.
-    pub(crate) fn next_in(&self, now: Tick) -> Option<Duration> {
-        let period = self.awaits_period().then_some(PERIOD_RETRY_INTERVAL);
-        period.into_iter().chain(self.deadlines.sleep(now)).min()
     }
 
     /// Wakes the polls whose waits are over, and appends the connections whose logins are over to

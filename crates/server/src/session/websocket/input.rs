@@ -9,11 +9,12 @@ use wire::websocket::{CloseCode, Limits, Message, Opcode, push_frame};
 
 use super::command::Command;
 use super::sockets::close;
+use crate::frames::wire_subject;
 use crate::identity::Denial;
 use crate::login_check::LoginVerdict;
 use crate::session::{Checked, CommandError, Sessions};
 use crate::stats::Metric;
-use crate::table::{CloseReason, ConnectionTable, Extras, Phase};
+use crate::table::{CloseReason, ConnectionTable, Extras};
 
 /// Acts on bytes that the client of a session has sent. They are unmasked where they lie.
 pub(crate) fn receive<D: Driver>(
@@ -22,7 +23,7 @@ pub(crate) fn receive<D: Driver>(
     key: SlotKey,
     mut input: &mut [u8],
 ) {
-    let now = table.clock.now;
+    let (now, limits) = (table.clock.now, table.limits);
     if let Some(connection) = table.get_mut(key) {
         connection.extras.remove(Extras::PINGED);
     }
@@ -42,7 +43,7 @@ pub(crate) fn receive<D: Driver>(
                 return close(table, key, code, reason, CloseReason::Rejected);
             }
         };
-        if !sessions.websockets.count_message(key.index, now) {
+        if !sessions.websockets.count_message(key.index, now, limits) {
             let reason = "the client sends too many messages";
             return close(table, key, CloseCode::POLICY, reason, CloseReason::Rejected);
         }
@@ -50,15 +51,16 @@ pub(crate) fn receive<D: Driver>(
             since = now;
         }
         answer(sessions, table, key, message);
-        if !matches!(
-            table.get(key).map(|connection| connection.phase),
-            Some(Phase::Open(_))
-        ) {
+        if table.session(key).is_none() {
             return;
         }
     }
     let is_new = kept_since != Some(since);
-    if !decoder.is_idle() && !sessions.websockets.keep(key, decoder, since, is_new) {
+    if !decoder.is_idle()
+        && !sessions
+            .websockets
+            .keep(key, decoder, since, is_new, limits)
+    {
         sessions.websockets.refuse_unfinished(table, key);
     }
 }
@@ -192,19 +194,14 @@ pub(crate) fn refuse<D: Driver>(
     notify(table, key, &Notice::Refused { reason, reference });
 }
 
+/// Returns ids as the encoders take them.
 fn subjects(ids: &[Id]) -> Vec<Subject<'_>> {
-    fn subject(id: &Id) -> Subject<'_> {
-        match id {
-            Id::Integer(number) => Subject::Integer(*number),
-            Id::Text(text) => Subject::Text(text),
-        }
-    }
-    ids.iter().map(subject).collect()
+    ids.iter().map(wire_subject).collect()
 }
 
 /// Sends a notice to the client of a session.
 pub(crate) fn notify<D: Driver>(table: &mut ConnectionTable<D>, key: SlotKey, notice: &Notice<'_>) {
-    let Some(Phase::Open(session)) = table.get(key).map(|connection| connection.phase) else {
+    let Some(session) = table.session(key) else {
         return;
     };
     let mut out = table.scratch();

@@ -30,10 +30,9 @@ pub(crate) fn check_opening<D: Driver>(
     table: &ConnectionTable<D>,
     key: SlotKey,
     request: &Request<'_>,
-    live: &LiveSettings,
 ) -> Result<Accept, Answer> {
     let accept = websocket::check(request).map_err(refusal)?;
-    check_origin(live, request, table.is_tls(key))
+    check_origin(&table.live, request, table.is_tls(key))
         .map_err(|reason| Answer::error(Status::FORBIDDEN, reason))?;
     Ok(accept)
 }

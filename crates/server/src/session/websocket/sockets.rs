@@ -7,12 +7,10 @@ use auth::Identity;
 use reactor::{Driver, SlotKey, Source, Tick};
 use wire::websocket::{CloseCode, Decoder, push_close};
 
-use crate::limits::{
-    CLIENT_MESSAGES_MAX, CLIENT_MESSAGES_WINDOW, CLIENT_PUBLISHES_MAX, UNFINISHED_BYTES_MAX,
-    UNFINISHED_TIMEOUT,
-};
+use crate::limits::{CLIENT_MESSAGES_WINDOW, Limits, UNFINISHED_TIMEOUT};
 use crate::replay::Replays;
-use crate::table::{CloseReason, ConnectionTable, Extras, Phase};
+use crate::stage::Stage;
+use crate::table::{CloseReason, ConnectionTable, Extras};
 
 /// What a worker keeps of its WebSocket sessions, by slot.
 #[derive(Debug, Default)]
@@ -51,9 +49,15 @@ impl Unfinished {
     }
 }
 
-impl WebSockets {
-    /// Removes all that is known of a slot whose connection has ended.
-    pub(crate) fn forget(&mut self, slot: u32) {
+impl Stage for WebSockets {
+    fn next_in(&self, now: Tick, _connections: usize) -> Option<Duration> {
+        let first = [self.begun.front(), self.awaiting_cursor.front()];
+        let (begun, _) = first.into_iter().flatten().min()?;
+        Some(begun.after(UNFINISHED_TIMEOUT).since(now))
+    }
+
+    fn forget(&mut self, key: SlotKey) {
+        let slot = key.index;
         self.take(slot);
         self.messages.remove(&slot);
         self.publishes.remove(&slot);
@@ -61,7 +65,9 @@ impl WebSockets {
         self.silent.remove(&slot);
         self.identities.remove(&slot);
     }
+}
 
+impl WebSockets {
     /// Returns whether nothing is kept for any session.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn is_empty(&self) -> bool {
@@ -141,10 +147,11 @@ impl WebSockets {
         decoder: Decoder,
         since: Tick,
         is_new: bool,
+        limits: &Limits,
     ) -> bool {
         let unfinished = Unfinished { decoder, since };
         let bytes = unfinished.bytes();
-        if self.unfinished_bytes + bytes > UNFINISHED_BYTES_MAX {
+        if self.unfinished_bytes + bytes > limits.unfinished_bytes_max {
             return false;
         }
         if is_new {
@@ -158,9 +165,9 @@ impl WebSockets {
 
     /// Notes that a record of TLS has not arrived whole, whose size a session must not leave
     /// waiting for long.
-    pub(crate) fn await_record(&mut self, key: SlotKey, now: Tick) {
+    pub(crate) fn await_record(&mut self, key: SlotKey, now: Tick, limits: &Limits) {
         if !self.unfinished.contains_key(&key.index) {
-            self.keep(key, Decoder::default(), now, true);
+            self.keep(key, Decoder::default(), now, true, limits);
         }
     }
 
@@ -170,7 +177,7 @@ impl WebSockets {
     }
 
     /// Counts a message of a client. Returns whether it may say so much.
-    pub(super) fn count_message(&mut self, slot: u32, now: Tick) -> bool {
+    pub(super) fn count_message(&mut self, slot: u32, now: Tick, limits: &Limits) -> bool {
         if now.since(self.window) >= CLIENT_MESSAGES_WINDOW {
             self.messages = HashMap::new();
             self.publishes = HashMap::new();
@@ -178,15 +185,15 @@ impl WebSockets {
         }
         let count = self.messages.entry(slot).or_insert(0);
         *count += 1;
-        *count <= CLIENT_MESSAGES_MAX
+        *count <= limits.client_messages_max
     }
 
     /// Counts an event that a client publishes, whose message is counted. Returns whether it may
     /// publish so many.
-    pub(crate) fn count_publish(&mut self, slot: u32) -> bool {
+    pub(crate) fn count_publish(&mut self, slot: u32, limits: &Limits) -> bool {
         let count = self.publishes.entry(slot).or_insert(0);
         *count += 1;
-        *count <= CLIENT_PUBLISHES_MAX
+        *count <= limits.client_publishes_max
     }
 
     /// Notes that a session gets a ping. Returns whether it is taken for alive: it has said
@@ -207,13 +214,6 @@ impl WebSockets {
         true
     }
 
-    /// Returns the time until a message may have taken too long.
-    pub(crate) fn next_in(&self, now: Tick) -> Option<Duration> {
-        let first = [self.begun.front(), self.awaiting_cursor.front()];
-        let (begun, _) = first.into_iter().flatten().min()?;
-        Some(begun.after(UNFINISHED_TIMEOUT).since(now))
-    }
-
     /// Closes sessions whose messages have taken too long.
     pub(crate) fn end_late<D: Driver>(
         &mut self,
@@ -225,7 +225,7 @@ impl WebSockets {
             && since.after(UNFINISHED_TIMEOUT) <= now
         {
             self.awaiting_cursor.pop_front();
-            if is_open(table, key) && replays.awaited(key).is_some() {
+            if table.session(key).is_some() && replays.awaited(key).is_some() {
                 let reason = "no cursor came in time; send {\"cursor\":\"...\"} at once";
                 close(table, key, CloseCode::POLICY, reason, CloseReason::Timeout);
             }
@@ -243,12 +243,6 @@ impl WebSockets {
         }
         self.begun = VecDeque::new();
     }
-}
-
-/// Returns whether a connection has a session. It may have ended in this turn.
-fn is_open<D: Driver>(table: &ConnectionTable<D>, key: SlotKey) -> bool {
-    let phase = table.get(key).map(|connection| connection.phase);
-    matches!(phase, Some(Phase::Open(_)))
 }
 
 /// Sends a close frame behind what a session is owed, and ends its connection.

@@ -6,7 +6,7 @@ use reactor::Handler as _;
 
 use super::{quiet, with_history, world_with};
 use crate::budget::Bound;
-use crate::limits::FULL_SOCKET_BYTES;
+use crate::limits::Limits;
 use crate::settings::LiveSettings;
 use crate::sim::websocket_client::{last, open_with};
 use crate::sim::world::{World, id};
@@ -183,7 +183,10 @@ fn a_bound_below_one_frame_serves_all_who_read() {
 
 #[test]
 fn a_full_socket_that_takes_nothing_is_closed_after_a_second_when_nothing_else_can_be_freed() {
-    let mut world = with_history(settings(2 * FULL_SOCKET_BYTES, SlowPolicy::CatchUp));
+    let mut world = with_history(settings(
+        2 * Limits::SMALL.full_socket_bytes,
+        SlowPolicy::CatchUp,
+    ));
     let readers = stopped_readers(&mut world, 4);
     pass(&mut world, Duration::from_millis(200));
     assert_eq!(
@@ -194,7 +197,7 @@ fn a_full_socket_that_takes_nothing_is_closed_after_a_second_when_nothing_else_c
     pass(&mut world, Duration::from_millis(300));
     assert!(readers.iter().all(|&reader| !world.is_closed(reader)));
     pass(&mut world, Duration::from_secs(1));
-    assert!(held(&world) <= 2 * FULL_SOCKET_BYTES);
+    assert!(held(&world) <= 2 * Limits::SMALL.full_socket_bytes);
     let stalled = world.metric(Metric::GaveWayStalled);
     assert_eq!(world.metric(Metric::ClosedSlow), stalled);
     let open = readers.iter().filter(|&&reader| !world.is_closed(reader));
@@ -340,9 +343,12 @@ fn the_bound_on_half_heads_takes_no_more_than_it_must() {
 #[test]
 fn new_half_heads_are_refused_while_nothing_can_be_freed() {
     // Full sockets that have not stalled for long take up all there is.
-    let mut world = with_history(settings(FULL_SOCKET_BYTES, SlowPolicy::CatchUp));
+    let mut world = with_history(settings(
+        Limits::SMALL.full_socket_bytes,
+        SlowPolicy::CatchUp,
+    ));
     let readers = stopped_readers(&mut world, 2);
-    assert!(held(&world) > FULL_SOCKET_BYTES);
+    assert!(held(&world) > Limits::SMALL.full_socket_bytes);
     let [refused] = half_heads(&mut world, 1)[..] else {
         panic!("one client");
     };

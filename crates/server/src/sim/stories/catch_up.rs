@@ -5,7 +5,7 @@ use std::time::Duration;
 use history::Limits;
 
 use super::{quiet, world_with};
-use crate::limits::CATCH_UP_BACKLOG_BYTES;
+use crate::limits;
 use crate::listener::ListenerKind;
 use crate::mail::Mail;
 use crate::settings::LiveSettings;
@@ -86,7 +86,10 @@ fn a_reader_that_fell_behind_gets_every_event_once_and_costs_little_meanwhile() 
             world.turn();
             expected.push(payload);
             let memory = world.worker.table.backlogs().memory().bytes();
-            assert!(memory < 2 * CATCH_UP_BACKLOG_BYTES, "{memory} bytes");
+            assert!(
+                memory < 2 * limits::Limits::SMALL.catch_up_backlog_bytes,
+                "{memory} bytes"
+            );
         }
         assert_eq!(world.metric(Metric::CatchUps), 1);
         // In steps, so that it goes live while its socket is full again and again.

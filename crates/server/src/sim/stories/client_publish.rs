@@ -7,9 +7,7 @@ use router::{Event, Tally};
 
 use super::world_with;
 use crate::client_publish::{Answer, ClientPublishing, PublishError, Queue};
-use crate::limits::{
-    ADDRESS_PUBLISHES_MAX, CLIENT_EVENTS_MAX, CLIENT_MESSAGES_WINDOW, CLIENT_PUBLISHES_MAX,
-};
+use crate::limits::{CLIENT_MESSAGES_WINDOW, Limits};
 use crate::sim::tokens::{bearer, policy, settings, token};
 use crate::sim::websocket_client::{last, messages, open, open_with, say};
 use crate::sim::world::{World, id};
@@ -25,7 +23,14 @@ fn publishing_world() -> (World, Arc<Queue>) {
     let world = world_with(settings(policy()));
     let publishing = ClientPublishing::new(BYTES_MAX);
     let queue = Arc::clone(&publishing.queue);
-    assert!(world.handle.client_publishing.set(publishing).is_ok());
+    assert!(
+        world
+            .handle
+            .shared
+            .client_publishing
+            .set(publishing)
+            .is_ok()
+    );
     (world, queue)
 }
 
@@ -128,7 +133,14 @@ fn a_server_that_does_not_allow_it_takes_no_events_and_an_open_one_neither() {
     let mut open_to_all = world_with(super::quiet());
     let publishing = ClientPublishing::new(BYTES_MAX);
     let queue = Arc::clone(&publishing.queue);
-    assert!(open_to_all.handle.client_publishing.set(publishing).is_ok());
+    assert!(
+        open_to_all
+            .handle
+            .shared
+            .client_publishing
+            .set(publishing)
+            .is_ok()
+    );
     let client = open(&mut open_to_all, "/ws/alice");
     say(&mut open_to_all, client, &publish("alice", "r"));
     assert!(is_error(
@@ -170,12 +182,16 @@ fn a_session_that_publishes_too_much_is_told_so_and_lives() {
     let (mut world, queue) = publishing_world();
     let client = log_in(&mut world, ALICE);
     for _ in 0..2 {
-        for _ in 0..CLIENT_PUBLISHES_MAX {
+        for _ in 0..Limits::SMALL.client_publishes_max {
             say(&mut world, client, &publish("chat/1", "r"));
         }
         say(&mut world, client, &publish("chat/1", "late"));
         assert!(is_error(&world, client, "late", "a session publishes"));
-        publish_waiting(&mut world, &queue, CLIENT_PUBLISHES_MAX as usize);
+        publish_waiting(
+            &mut world,
+            &queue,
+            Limits::SMALL.client_publishes_max as usize,
+        );
         world.pass(CLIENT_MESSAGES_WINDOW);
     }
     assert_eq!(world.metric(Metric::ClientPublishesLimited), 2);
@@ -186,11 +202,11 @@ fn the_sessions_of_one_address_share_a_limit_also_behind_a_proxy() {
     let (mut world, queue) = publishing_world();
     for (nth, fields) in [(1, ""), (0, "X-Forwarded-For: 192.0.2.7\r\n")] {
         let fields = bearer(&token(ALICE)) + fields;
-        let mut left = ADDRESS_PUBLISHES_MAX;
+        let mut left = Limits::SMALL.address_publishes_max;
         for _ in 0..3 {
             world.next_at_address(nth);
             let client = open_with(&mut world, "/ws", &fields, usize::MAX);
-            for _ in 0..CLIENT_PUBLISHES_MAX - 1 {
+            for _ in 0..Limits::SMALL.client_publishes_max - 1 {
                 say(&mut world, client, &publish("chat/1", "r"));
                 if left > 0 {
                     left -= 1;
@@ -218,7 +234,7 @@ fn events_beyond_the_queue_are_refused_until_others_are_answered() {
         say(&mut world, first, &publish("chat/1", "r"));
     }
     let second = log_in(&mut world, ALICE);
-    for _ in 3..CLIENT_EVENTS_MAX {
+    for _ in 3..Limits::SMALL.client_events_max {
         say(&mut world, second, &publish("chat/1", "r"));
     }
     // They count until they are answered, not until they are taken.
@@ -271,6 +287,7 @@ fn a_server_that_drains_publishes_nothing_more_for_clients() {
     let client = log_in(&mut world, ALICE);
     world
         .handle
+        .shared
         .draining
         .store(true, std::sync::atomic::Ordering::Relaxed);
     say(&mut world, client, &publish("chat/1", "r"));

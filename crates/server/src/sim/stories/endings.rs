@@ -5,7 +5,7 @@ use std::time::Duration;
 use reactor::{Handler as _, Tick};
 
 use super::{quiet, world, world_with};
-use crate::limits::{FAREWELL_INTERVAL, FAREWELLS_PER_SECOND};
+use crate::limits::{FAREWELL_INTERVAL, Limits};
 use crate::settings::LiveSettings;
 use crate::sim::world::{World, id};
 
@@ -43,7 +43,7 @@ fn ended(world: &World, clients: &[usize]) -> usize {
 #[test]
 fn farewells_are_paced_and_all_of_them_come_before_the_time_limit() {
     const INTERVAL: u64 = FAREWELL_INTERVAL.as_millis() as u64;
-    for (timeout, per_second) in [(10_000, FAREWELLS_PER_SECOND), (200, 1875)] {
+    for (timeout, per_second) in [(10_000, Limits::SMALL.farewells_per_second), (200, 1875)] {
         let mut world = world_with(LiveSettings {
             drain_timeout: Duration::from_millis(timeout),
             ..quiet()

@@ -7,7 +7,7 @@ use history::Limits;
 use parking_lot::Mutex;
 
 use super::quiet;
-use crate::limits::LOGIN_CHECKS_MAX;
+use crate::limits;
 use crate::login_check::{LoginChecker, LoginQuestion, LoginVerdict};
 use crate::settings::Settings;
 use crate::sim::websocket_client::{messages, request, say};
@@ -150,11 +150,11 @@ fn without_a_checker_or_with_too_many_questions_nobody_gets_in_and_nobody_waits_
     early.run_until_idle();
     assert_eq!(early.status(client), 503);
     let (mut world, desk) = world();
-    let clients: Vec<usize> = (0..=LOGIN_CHECKS_MAX)
+    let clients: Vec<usize> = (0..=limits::Limits::SMALL.login_checks_max)
         .map(|number| world.connect(&format!("/stream/u{number}")))
         .collect();
     world.run_until_idle();
-    assert_eq!(desk.asked().len(), LOGIN_CHECKS_MAX);
+    assert_eq!(desk.asked().len(), limits::Limits::SMALL.login_checks_max);
     let busy = |world: &World| {
         let told = clients
             .iter()
@@ -164,8 +164,11 @@ fn without_a_checker_or_with_too_many_questions_nobody_gets_in_and_nobody_waits_
     assert_eq!(busy(&world), [503]);
     // The checker is silent.
     world.pass(Duration::from_secs(10));
-    assert_eq!(busy(&world), vec![503; LOGIN_CHECKS_MAX + 1]);
-    for _ in 0..LOGIN_CHECKS_MAX {
+    assert_eq!(
+        busy(&world),
+        vec![503; limits::Limits::SMALL.login_checks_max + 1]
+    );
+    for _ in 0..limits::Limits::SMALL.login_checks_max {
         desk.answer(LoginVerdict::Accepted);
     }
     world.run_until_idle();

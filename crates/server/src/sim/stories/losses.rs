@@ -3,7 +3,7 @@
 use reactor::Handler as _;
 
 use super::{quiet, with_history, world, world_with};
-use crate::limits::LOST_RECIPIENTS_MAX;
+use crate::limits::Limits;
 use crate::settings::LiveSettings;
 use crate::sim::world::World;
 use crate::slow_policy::SlowPolicy;
@@ -145,7 +145,9 @@ fn what_was_in_flight_before_a_loss_comes_first_and_once() {
 
 #[test]
 fn beyond_the_bound_every_session_is_told_or_reads_on() {
-    let ids: Vec<_> = (1..=LOST_RECIPIENTS_MAX).map(|id| id.to_string()).collect();
+    let ids: Vec<_> = (1..=Limits::SMALL.lost_recipients_max)
+        .map(|id| id.to_string())
+        .collect();
     for has_history in [false, true] {
         let mut world = match has_history {
             true => with_history(quiet()),
@@ -171,7 +173,7 @@ fn beyond_the_bound_every_session_is_told_or_reads_on() {
         // It cannot be told from the others.
         let told = world.payloads(stranger);
         assert_eq!(told.len(), usize::from(!has_history), "{told:?}");
-        let shed = 2 * LOST_RECIPIENTS_MAX as u64;
+        let shed = 2 * Limits::SMALL.lost_recipients_max as u64;
         assert_eq!(world.metric(Metric::DeliveriesShed), shed);
         world.net.borrow_mut().end_all();
         world.run_until_idle();

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use wire::proxy_header::{self, Header};
 
 use super::{quiet, world_with};
-use crate::limits::REFUSED_AWAITED_MAX;
+use crate::limits::Limits;
 use crate::settings::LiveSettings;
 use crate::sim::world::World;
 use crate::stats::Metric;
@@ -223,7 +223,10 @@ fn a_client_beyond_its_limit_that_says_nothing_is_soon_gone() {
         let answered = silent
             .iter()
             .filter(|&&client| !world.text(client).is_empty());
-        assert_eq!(answered.count(), silent.len() - REFUSED_AWAITED_MAX);
+        assert_eq!(
+            answered.count(),
+            silent.len() - Limits::SMALL.refused_awaited_max
+        );
     }
     world.pass(Duration::from_millis(4500));
     assert!(silent.iter().all(|&client| world.is_closed(client)));

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::{quiet, world, world_with};
-use crate::limits::{LINGER, REFUSED_AWAITED_MAX, REFUSED_HEAD_TIMEOUT};
+use crate::limits::{LINGER, Limits, REFUSED_HEAD_TIMEOUT};
 use crate::settings::LiveSettings;
 use crate::sim::world::World;
 use crate::stats::Metric;
@@ -86,7 +86,7 @@ fn a_refused_request_that_comes_in_pieces_is_understood() {
 #[test]
 fn refused_connections_that_send_no_request_are_few_and_soon_gone() {
     let mut world = full_world();
-    let silent: Vec<_> = (0..REFUSED_AWAITED_MAX + 3)
+    let silent: Vec<_> = (0..Limits::SMALL.refused_awaited_max + 3)
         .map(|n| late_client(&mut world, &"GET /events/1 HTTP/1.1\r\n"[..n]))
         .collect();
     world.run_until_idle();

@@ -7,6 +7,7 @@ use super::{quiet, world, world_with};
 use crate::mail::SessionReport;
 use crate::settings::LiveSettings;
 use crate::sim::world::{World, id};
+use crate::stage::Stage as _;
 use crate::stats::Metric;
 
 #[test]

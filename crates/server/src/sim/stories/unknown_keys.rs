@@ -8,7 +8,7 @@ use auth::KeySet;
 use parking_lot::Mutex;
 
 use super::world_with;
-use crate::limits::AWAITING_KEYS_MAX;
+use crate::limits::Limits;
 use crate::settings::LiveSettings;
 use crate::sim::tokens::{BEGIN, bearer, policy, settings, signed};
 use crate::sim::world::World;
@@ -78,7 +78,9 @@ impl Keys {
 #[test]
 fn requests_with_an_unknown_key_wait_for_one_fetch_and_go_on() {
     let mut keys = Keys::new();
-    let clients: Vec<_> = (0..AWAITING_KEYS_MAX).map(|_| keys.get()).collect();
+    let clients: Vec<_> = (0..Limits::SMALL.awaiting_keys_max)
+        .map(|_| keys.get())
+        .collect();
     assert_eq!(keys.fetches(), 1);
     for &client in &clients {
         assert_eq!(keys.world.text(client), "");
@@ -130,7 +132,7 @@ fn a_fetch_that_hangs_holds_no_request_for_long() {
 #[test]
 fn requests_that_gave_up_waiting_make_room_for_others() {
     let mut keys = Keys::new();
-    for _ in 0..AWAITING_KEYS_MAX {
+    for _ in 0..Limits::SMALL.awaiting_keys_max {
         keys.get();
     }
     keys.world.pass(Duration::from_secs(35));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use reactor::Handler as _;
 
 use super::{world, world_with};
-use crate::limits::{CLIENT_MESSAGES_MAX, CLIENT_MESSAGES_WINDOW, UNFINISHED_BYTES_MAX};
+use crate::limits::{CLIENT_MESSAGES_WINDOW, Limits};
 use crate::settings::LiveSettings;
 use crate::sim::websocket_client::{frame, last, messages, open, open_with, request, say};
 
@@ -50,7 +50,7 @@ fn fragments_without_end_are_refused() {
 
 #[test]
 fn pings_and_messages_without_end_are_refused_and_a_steady_client_is_not() {
-    let most = CLIENT_MESSAGES_MAX as usize;
+    let most = Limits::SMALL.client_messages_max as usize;
     for message in [frame(0x89, b"x"), frame(0x8a, b""), frame(0x81, b"{}")] {
         assert_closed_with(&message.repeat(most + 1), 1008);
     }
@@ -90,7 +90,7 @@ fn an_unfinished_message_is_waited_for_ten_seconds_and_no_longer() {
 #[test]
 fn unfinished_messages_of_all_clients_together_are_bounded() {
     let mut world = world();
-    let half = UNFINISHED_BYTES_MAX / 2 - 500;
+    let half = Limits::SMALL.unfinished_bytes_max / 2 - 500;
     let begun = &frame(0x81, &vec![b'{'; half + 100])[..half];
     let clients = [(); 3].map(|()| open(&mut world, "/ws/1"));
     for client in clients {
@@ -114,7 +114,7 @@ fn a_client_that_reads_no_pongs_is_closed_as_slow() {
     });
     let client = open_with(&mut world, "/ws/1", "", 250);
     for _ in 0..3 {
-        for _ in 0..CLIENT_MESSAGES_MAX {
+        for _ in 0..Limits::SMALL.client_messages_max {
             world.say(client, &frame(0x89, &[b'x'; 125]));
             world.turn();
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use reactor::Handler as _;
 
 use super::{quiet, world, world_with};
-use crate::limits::HANDSHAKES_PER_TURN;
+use crate::limits::Limits;
 use crate::settings::LiveSettings;
 use crate::sim::client;
 use crate::sim::world::World;
@@ -138,7 +138,7 @@ fn a_storm_of_handshakes_begins_a_few_in_each_turn_in_their_order() {
     let mut world = world();
     let session = world.connect("/events/2");
     world.run_until_idle();
-    let clients: Vec<_> = (0..7 * HANDSHAKES_PER_TURN)
+    let clients: Vec<_> = (0..7 * Limits::SMALL.handshakes_per_turn)
         .map(|_| world.begin_tls(REQUEST))
         .collect();
     let has_begun = |world: &World| {
@@ -148,8 +148,8 @@ fn a_storm_of_handshakes_begins_a_few_in_each_turn_in_their_order() {
     for turn in 1..=7 {
         world.publish("2", "meanwhile");
         world.turn();
-        assert_eq!(has_begun(&world), turn * HANDSHAKES_PER_TURN);
-        let first = clients[turn * HANDSHAKES_PER_TURN - 1];
+        assert_eq!(has_begun(&world), turn * Limits::SMALL.handshakes_per_turn);
+        let first = clients[turn * Limits::SMALL.handshakes_per_turn - 1];
         assert!(
             !world.net.borrow().peers[first].outbound.is_empty(),
             "first come, first served"
@@ -171,7 +171,7 @@ fn a_storm_of_handshakes_begins_a_few_in_each_turn_in_their_order() {
 #[test]
 fn a_client_that_leaves_while_its_handshake_waits_is_forgotten() {
     let mut world = world();
-    let clients: Vec<_> = (0..4 * HANDSHAKES_PER_TURN)
+    let clients: Vec<_> = (0..4 * Limits::SMALL.handshakes_per_turn)
         .map(|_| world.begin_tls(REQUEST))
         .collect();
     world.turn();

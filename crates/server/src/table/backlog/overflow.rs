@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use super::Backlog;
 use super::shared_frame::{FrameMemory, PIECE_BYTES, Piece, PieceKind};
-use crate::limits::SCANNED_PIECES_MAX;
 use crate::slow_policy::SlowPolicy;
 
 /// Result of adding a piece to a backlog.
@@ -92,11 +91,17 @@ impl Backlog {
     /// Appends a piece, unless the backlog would exceed `bytes_max` even after other events have
     /// made room by `policy`. The first piece, and the rest of an event that was begun, always have
     /// room.
-    pub(super) fn push(&mut self, piece: Piece, policy: SlowPolicy, bytes_max: usize) -> Pushed {
+    pub(super) fn push(
+        &mut self,
+        piece: Piece,
+        policy: SlowPolicy,
+        bytes_max: usize,
+        scanned_max: usize,
+    ) -> Pushed {
         let mut pushed = Pushed::default();
         if policy == SlowPolicy::Latest
             && let Some(topic) = piece.topic()
-            && let Some(at) = self.find_topic(topic)
+            && let Some(at) = self.find_topic(topic, scanned_max)
         {
             pushed.freed += self.drop_piece(at);
             pushed.replaced += 1;
@@ -236,8 +241,8 @@ impl Backlog {
     }
 
     /// Returns the place of the waiting event of this topic.
-    fn find_topic(&mut self, topic: u64) -> Option<usize> {
-        if self.pieces.len() <= SCANNED_PIECES_MAX {
+    fn find_topic(&mut self, topic: u64, scanned_max: usize) -> Option<usize> {
+        if self.pieces.len() <= scanned_max {
             let has_topic = |piece: &Piece| piece.topic() == Some(topic);
             return self.pieces.iter().position(has_topic);
         }

@@ -10,6 +10,7 @@ use super::{AGE_SECONDS, Life, Owed, State};
 use crate::sim::parts::assert_nothing_shared_is_left;
 use crate::sim::texts::payloads;
 use crate::slow_policy::SlowPolicy;
+use crate::stage::Stage as _;
 use crate::stats::Metric;
 
 impl Life {
@@ -128,7 +129,7 @@ impl Life {
         for station in &self.stations {
             station.assert_nothing_is_left();
             let table = &station.worker.table;
-            let deadline = table.next_deadline(table.clock.now);
+            let deadline = table.next_in(table.clock.now, table.len());
             assert!(
                 station.is_over || deadline.is_none(),
                 "a deadline in {deadline:?}"

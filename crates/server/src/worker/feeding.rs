@@ -1,4 +1,4 @@
-//! Sessions that are fed from the history.
+//! What sessions and polls are sent beside the fan-out: heartbeats, replays, presence, batches.
 
 use std::time::Duration;
 
@@ -6,14 +6,17 @@ use reactor::Driver;
 use wire::frame::Position;
 
 use super::Worker;
-use crate::limits::{REPLAY_BYTES_PER_TURN, REPLAYS_PER_TURN};
 use crate::replay::advance_period;
-use crate::table::Extras;
+use crate::stage::Stage as _;
+use crate::table::{CloseReason, Extras};
 
 impl<D: Driver> Worker<D> {
     /// Reads the head of the history, if heartbeats of this turn will carry it.
     pub(super) fn head_for_heartbeats(&self) -> Option<u64> {
-        match self.heartbeats.next_in(&self.table, self.table.clock.now) {
+        match self
+            .heartbeats
+            .next_in(self.table.clock.now, self.table.len())
+        {
             Some(Duration::ZERO) => self.shared.router.head(),
             _ => None,
         }
@@ -61,8 +64,13 @@ impl<D: Driver> Worker<D> {
             self.sessions.replays.period_reached(advance_period(router));
         }
         let mut bytes = 0;
-        for _ in 0..self.sessions.replays.ready().min(REPLAYS_PER_TURN) {
-            if bytes >= REPLAY_BYTES_PER_TURN {
+        for _ in 0..self
+            .sessions
+            .replays
+            .ready()
+            .min(self.table.limits.replays_per_turn)
+        {
+            if bytes >= self.table.limits.replay_bytes_per_turn {
                 break;
             }
             let Some(key) = self.sessions.replays.next_ready() else {
@@ -71,6 +79,45 @@ impl<D: Driver> Worker<D> {
             bytes += self
                 .feeder
                 .feed(&mut self.table, &mut self.sessions, router, key);
+        }
+    }
+
+    /// Tells sessions who is online, a turn's worth of them.
+    pub(super) fn serve_presence(&mut self) {
+        for key in self.sessions.take_to_snapshot() {
+            self.presence.ask(key);
+        }
+        if self.presence.has_work() {
+            let (table, sessions) = (&mut self.table, &self.sessions);
+            self.presence.serve(table, sessions, &self.mailbox);
+        }
+    }
+
+    /// Answers the polls that can be answered, a turn's worth of them, and logs out those whose
+    /// clients have not come back.
+    pub(super) fn answer_polls(&mut self) {
+        if self.sessions.polls.awaits_period() {
+            let period = advance_period(&self.shared.router);
+            self.sessions.polls.period_reached(period);
+        }
+        let mut expired = Vec::new();
+        self.sessions
+            .polls
+            .expire(self.table.clock.now, &mut expired);
+        for key in expired {
+            self.sessions
+                .log_out_poll(&mut self.table, key, CloseReason::Timeout);
+        }
+        for _ in 0..self.table.limits.polls_per_turn {
+            let Some((key, wake)) = self.sessions.polls.next_woken() else {
+                return;
+            };
+            let (table, responder) = (&mut self.table, &mut self.responder);
+            if self.sessions.answer_poll(table, responder, key, wake) {
+                // No edge will announce the requests that came meanwhile.
+                let (ingress, table, mut requests) = self.request_path();
+                ingress.resume(table, key, true, &mut requests);
+            }
         }
     }
 }

@@ -35,4 +35,23 @@ impl<D: Driver> Worker<D> {
     pub(crate) fn keeps_no_search(&self) -> bool {
         self.feeder.keeps_no_search()
     }
+
+    /// Returns whether no login waits for a decision.
+    pub(crate) fn awaits_no_login(&self) -> bool {
+        self.sessions.login_checks.is_empty()
+    }
+
+    /// Returns whether nothing is kept of WebSocket sessions.
+    pub(crate) fn is_without_websockets(&self) -> bool {
+        self.sessions.websockets.is_empty()
+    }
+
+    /// Returns the memory of all buffers of the worker, counted one by one.
+    pub(crate) fn count_buffer_bytes(&self) -> usize {
+        self.table.count_buffer_bytes()
+            + self.ingress.count_kept_bytes()
+            + self.sessions.websockets.count_unfinished_bytes()
+            + self.sessions.replays.count_memory_bytes()
+            + self.feeder.kept_bytes()
+    }
 }
