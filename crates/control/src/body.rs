@@ -42,7 +42,8 @@ pub(crate) fn poll_chunk(
     }
 }
 
-/// Body of an answer that comes in pieces. Dropped when the client is gone, which closes the channel.
+/// Body of an answer that comes in pieces. Dropped when the client is gone, which closes the
+/// channel.
 struct Pieces<E>(mpsc::Receiver<Result<Bytes, E>>);
 
 /// Returns the body of an answer that comes in pieces.

@@ -84,8 +84,8 @@ impl Stream {
         (self.ended, self.closed) = (true, true);
     }
 
-    /// Reads and drops the rest of a closed body, `bytes_max` of it, so that a client that sends all of
-    /// it first can read the answer.
+    /// Reads and drops the rest of a closed body, `bytes_max` of it, so that a client that sends
+    /// all of it first can read the answer.
     pub(crate) async fn drop_rest(&mut self, bytes_max: usize) {
         let (mut bytes, is_closed) = (0, self.closed);
         let rest = async {
