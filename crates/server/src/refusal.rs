@@ -26,7 +26,7 @@ pub(crate) const NO_MESSAGES: &str =
 pub(crate) const NO_STREAMS: &str = "this server takes no streams now; try again in a moment";
 
 /// Refused connections whose requests are awaited, oldest first. Holds at most
-/// [`requests_max`]; some may have been answered or closed since.
+/// `requests_max`; some may have been answered or closed since.
 #[derive(Debug, Default)]
 pub(crate) struct AwaitedRequests(VecDeque<SlotKey>);
 
