@@ -76,6 +76,19 @@ fn a_ticket_is_good_while_its_session_lives_and_two_minutes_after() {
 }
 
 #[test]
+fn a_ticket_of_an_hour_is_forgotten_two_minutes_after_its_session() {
+    let mut tickets = Tickets::default();
+    let ids = [Box::from("alice")];
+    let text = tickets.issue([1; 16], ids, TICKET_TTL_SECONDS_MAX, NOW);
+    let redeemed = tickets.redeem(&text.unwrap(), 7, NOW).unwrap();
+    tickets.release(redeemed.ticket, 7, NOW.plus(1));
+    tickets.forget_until(NOW.plus(RECONNECT_SECONDS));
+    assert_eq!(tickets.len(), 1);
+    tickets.forget_until(NOW.plus(1 + RECONNECT_SECONDS));
+    assert!(tickets.is_empty());
+}
+
+#[test]
 fn a_reconnect_before_the_server_notices_the_end_takes_the_ticket_over() {
     let mut tickets = Tickets::default();
     let text = issue(&mut tickets, 1, NOW);

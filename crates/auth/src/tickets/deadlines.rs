@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 
+use super::RECONNECT_SECONDS;
 use crate::time::UnixSeconds;
 
 /// Seconds ahead for which there is a list each; a later time goes into the last list, and is then
-/// put off. Covers the longest ttl.
-const SPAN: usize = 4096;
+/// put off. Reaches no further than [`RECONNECT_SECONDS`], as the end of a session may leave a ticket
+/// no more than that: its reminder must not come later.
+const SPAN: usize = RECONNECT_SECONDS as usize + 1;
 
 /// Slots to be reminded of, by the second. A clock that goes back pauses it.
 #[derive(Debug, Default)]
