@@ -136,7 +136,7 @@ impl Drain {
             due -= 1;
             pace.sent += 1;
             match connection.phase {
-                Phase::Open(_) | Phase::Polling => {
+                Phase::Open(_) | Phase::Pending => {
                     end_stream(
                         table,
                         polls,

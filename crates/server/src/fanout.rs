@@ -29,11 +29,12 @@ use router::Parcel;
 
 use crate::frames::{TurnEvent, TurnFrames};
 use crate::limits::{Limits, PAYLOAD_BYTES_PER_TURN, SCRATCH_KEPT_BYTES};
+use crate::open_session::Session;
 use crate::parcel::ParcelInFlight;
 use crate::replay::LiveEvent;
 use crate::session::{Sessions, Wake};
 use crate::stage::Stage;
-use crate::table::{Connection, ConnectionTable, Extras, OwedFrame, OwedPlace, Phase, Session};
+use crate::table::{Connection, ConnectionTable, Extras, OwedFrame, OwedPlace, Phase};
 use sweep::{Swept, place_of};
 
 /// Deliveries in flight in a worker, and their frames of the current turn.
@@ -374,7 +375,7 @@ fn owe<D: Driver>(
             owed: place,
             extras,
             ..
-        }) if !extras.has(Extras::REPLAY) => owed.push(key, *session, place, event),
+        }) if !extras.has(Extras::FED) => owed.push(key, *session, place, event),
         Some(Connection {
             phase: Phase::Open(session),
             ..
@@ -382,7 +383,7 @@ fn owe<D: Driver>(
             let session = *session;
             owe_replaying(owed, table, sessions, frames, key, session, event);
         }
-        Some(Connection { extras, .. }) if extras.has(Extras::POLL) && frames.is_stored(event) => {
+        Some(Connection { extras, .. }) if extras.has(Extras::LOGIN) && frames.is_stored(event) => {
             // The history has it: for the poll that waits, or for the next.
             sessions.polls.wake(key, Wake::Event);
             frames.count_queued(event);

@@ -70,7 +70,7 @@ impl Heartbeats {
                 && now.since(connection.since.tick()) >= self.period / YOUNG
                 && let Some(heartbeat) = frame::heartbeat(session.encoding.transport())
             {
-                let is_fed = connection.extras.has(Extras::REPLAY);
+                let is_fed = connection.extras.has(Extras::FED);
                 let is_websocket = session.framing == Framing::WebSocket;
                 if is_websocket && !websockets.is_alive(table, key) {
                     table.close(key, CloseReason::Timeout);

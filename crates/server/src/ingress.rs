@@ -248,7 +248,7 @@ impl Ingress {
             Phase::Open(_) if is_full => table.close(key, CloseReason::Rejected),
             Phase::Open(_) | Phase::Ending { .. } | Phase::Closed => {}
             Phase::AwaitingKeys => {}
-            Phase::Polling => self.keep_pipelined(table, key, bytes),
+            Phase::Pending => self.keep_pipelined(table, key, bytes),
             Phase::Head { partial: false } => self.read_heads(table, key, bytes, 0, handler),
             Phase::Head { partial: true } => {
                 let head = self.with_kept(key, bytes);
@@ -304,7 +304,7 @@ impl Ingress {
                     {
                         return handler.receive(table, key, &mut input.to_vec());
                     }
-                    if phase == Some(Phase::Polling) {
+                    if phase == Some(Phase::Pending) {
                         return self.keep_pipelined(table, key, input);
                     }
                 }

@@ -39,6 +39,8 @@ mod shared;
 mod stage;
 /// Worker: the stages, and the control flow between them.
 mod worker;
+/// The session that is open on a connection.
+mod open_session;
 /// Records, sockets, backlogs and deadlines of all connections.
 mod table;
 /// Addresses of clients behind trusted proxies.

@@ -2,8 +2,8 @@
 //!
 //! Everything that the kernel is asked about a connection is asked here: the table receives, sends,
 //! queues what a full socket does not take, arms deadlines and closes. It knows neither requests
-//! nor ids. What a change of a connection means for other stages it keeps as `Ended` and `Closed`
-//! until the worker applies them.
+//! nor ids: a session is to it an encoding, a framing and a policy. What a change of a connection
+//! means for other stages it keeps as `Ended` and `Closed` until the worker applies them.
 
 /// The record of a connection.
 mod connection;
@@ -33,8 +33,8 @@ mod catch_up;
 mod recent_gaps;
 /// Memory of buffers, and connections that give way.
 mod give_way;
-/// Sending replayed events.
-mod replay_send;
+/// Sending frames that their sender keeps.
+mod kept_send;
 /// Deadlines of connections.
 mod deadline;
 /// What simulations see of a table.
@@ -44,10 +44,10 @@ mod sim;
 #[cfg(test)]
 pub(crate) use backlog::{Backlog, Piece};
 pub(crate) use backlog::{Backlogs, FrameMemory, SharedFrame};
-pub(crate) use connection::{CloseReason, Connection, Extras, Marks, OwedPlace, Phase, Session};
+pub(crate) use connection::{CloseReason, Connection, Extras, OwedPlace, Phase};
 use connection_table::live;
 pub(crate) use connection_table::{Behind, ConnectionTable, Ended};
 pub(crate) use deadline::Expired;
-pub(crate) use replay_send::ReplayedFrame;
+pub(crate) use kept_send::KeptFrame;
 pub(crate) use send::OwedFrame;
 pub(crate) use sparse_slots::SparseSlots;

@@ -227,7 +227,7 @@ impl<D: Driver> Worker<D> {
                 self.sessions.replays.room(&self.table, key);
                 self.presence.resume(key);
             }
-            Some(Phase::AwaitingKeys | Phase::Polling | Phase::Closed) | None => {}
+            Some(Phase::AwaitingKeys | Phase::Pending | Phase::Closed) | None => {}
         }
     }
 

@@ -6,8 +6,8 @@ use super::RECONNECT_SECONDS;
 use crate::time::UnixSeconds;
 
 /// Seconds ahead for which there is a list each; a later time goes into the last list, and is then
-/// put off. Reaches no further than [`RECONNECT_SECONDS`], as the end of a session may leave a ticket
-/// no more than that: its reminder must not come later.
+/// put off. Reaches no further than [`RECONNECT_SECONDS`]: the end of a session leaves a ticket no
+/// more than that, and its reminder must not come later.
 const SPAN: usize = RECONNECT_SECONDS as usize + 1;
 
 /// Slots to be reminded of, by the second. A clock that goes back pauses it.

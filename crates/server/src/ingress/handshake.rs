@@ -181,7 +181,7 @@ impl Ingress {
             (Phase::AwaitingKeys, _) => {}
             (Phase::Ending { .. } | Phase::Closed, _) => {}
             (_, Received::Closed) => table.close_both(key, CloseReason::Peer),
-            (Phase::Polling, Received::Open) => {
+            (Phase::Pending, Received::Open) => {
                 let waits = table.tls(key).map_or(0, |tls| tls.buffered());
                 if waits > SESSION_RECORD_BYTES_MAX {
                     table.close(key, CloseReason::Rejected);

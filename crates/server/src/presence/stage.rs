@@ -16,10 +16,11 @@ use super::keeper::Presence;
 use super::snapshot::{SnapshotPlace, walk};
 use crate::frames::{push, wire_subject};
 use crate::mail::Mail;
+use crate::open_session::Session;
 use crate::session::Sessions;
 use crate::stage::Stage;
 use crate::stats::Metric;
-use crate::table::{ConnectionTable, Phase, Session};
+use crate::table::{ConnectionTable, Phase};
 
 /// Presence of a worker's sessions.
 #[derive(Debug, Default)]

@@ -4,8 +4,9 @@ use reactor::{Driver, SlotKey};
 
 use super::replays::{Replays, Stage};
 use crate::losses::Loss;
+use crate::open_session::Session;
 use crate::stats::Metric;
-use crate::table::{Behind, ConnectionTable, Extras, Phase, Session};
+use crate::table::{Behind, ConnectionTable, Extras, Phase};
 
 impl Replays {
     /// Begins to feed a session the events after a position. It goes live in the planning period
@@ -81,7 +82,7 @@ impl Replays {
         if !matches!(connection.phase, Phase::Open(_)) {
             return false;
         }
-        connection.extras.insert(Extras::REPLAY);
+        connection.extras.insert(Extras::FED);
         if !self.is_fed(key) {
             table.stats.add(Metric::SessionsReplaying, 1);
         }
@@ -91,7 +92,7 @@ impl Replays {
 
     /// Removes the replay of a session that has ended, if it has one.
     pub(crate) fn end<D: Driver>(&mut self, table: &mut ConnectionTable<D>, key: SlotKey) {
-        if table.clear(key, Extras::REPLAY)
+        if table.clear(key, Extras::FED)
             && let Some(held) = self.remove(key)
         {
             table.stats.take(Metric::SessionsReplaying, 1);
@@ -101,7 +102,7 @@ impl Replays {
 
     /// Goes on with feeding a session whose socket has room again, if it is fed.
     pub(crate) fn room<D: Driver>(&mut self, table: &ConnectionTable<D>, key: SlotKey) {
-        if table.has(key, Extras::REPLAY) {
+        if table.has(key, Extras::FED) {
             self.feed_soon(key);
         }
     }

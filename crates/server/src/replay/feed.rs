@@ -14,10 +14,11 @@ use super::searches::Searches;
 use super::stored::each_stored;
 use crate::frames::push;
 use crate::limits::{Limits, SCRATCH_KEPT_BYTES};
+use crate::open_session::Session;
 use crate::session::Sessions;
 use crate::stage;
 use crate::stats::Metric;
-use crate::table::{ConnectionTable, Phase, ReplayedFrame, Session};
+use crate::table::{ConnectionTable, KeptFrame, Phase};
 
 /// Working memory of the steps of one worker.
 #[derive(Debug)]
@@ -25,7 +26,7 @@ pub(crate) struct Feeder {
     searches: Searches,
     missed: Vec<Missed>,
     bytes: Vec<u8>,
-    frames: Vec<ReplayedFrame>,
+    frames: Vec<KeptFrame>,
 }
 
 impl stage::Stage for Feeder {
@@ -115,7 +116,7 @@ impl Feeder {
         let Some(is_whole) = self.encode(router, &replay, session) else {
             return self.reset(table, sessions, router, key, session, fed);
         };
-        let begun = table.send_replay(key, &self.bytes, &self.frames);
+        let begun = table.send_kept(key, &self.bytes, &self.frames);
         let Some(connection) = table.get(key) else {
             return self.bytes.len();
         };
@@ -186,7 +187,7 @@ impl Feeder {
                     push(bytes, |out| {
                         frame::encode(session.encoding, event, out).range(session.framing)
                     });
-                    frames.push(ReplayedFrame {
+                    frames.push(KeptFrame {
                         end: bytes.len(),
                         position,
                         is_held: position >= replay.held_from,

@@ -13,8 +13,9 @@ use wire::start::Start;
 use super::replays::Replays;
 use crate::frames::push;
 use crate::limits::Limits;
+use crate::open_session::Session;
 use crate::stats::{Metric, WorkerStats};
-use crate::table::{ConnectionTable, Session};
+use crate::table::ConnectionTable;
 
 /// What a request says about the beginning of its stream, and when.
 #[derive(Debug)]

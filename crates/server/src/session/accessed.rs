@@ -8,7 +8,8 @@ use wire::transport::Framing;
 use super::sessions::{Accessed, Sessions};
 use crate::access_log::{self, AccessEntry};
 use crate::answer::client_of;
-use crate::table::{CloseReason, ConnectionTable, Session};
+use crate::open_session::Session;
+use crate::table::{CloseReason, ConnectionTable};
 
 impl Sessions {
     /// Keeps what the log will say of a session that begins.

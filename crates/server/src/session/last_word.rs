@@ -51,8 +51,8 @@ pub(crate) fn end_stream<D: Driver>(
     let session = match table.get(key) {
         Some(connection) => match connection.phase {
             Phase::Open(session) => session,
-            Phase::Polling => return polls.wake(key, Wake::End(reason)),
-            Phase::Head { .. } if connection.extras.has(Extras::POLL) => {
+            Phase::Pending => return polls.wake(key, Wake::End(reason)),
+            Phase::Head { .. } if connection.extras.has(Extras::LOGIN) => {
                 return table.end(key, reason);
             }
             _ => return,

@@ -3,8 +3,9 @@
 use reactor::{Driver, SlotKey};
 
 use super::sessions::Sessions;
+use crate::open_session::Session;
 use crate::stats::Metric;
-use crate::table::{CloseReason, ConnectionTable, Session};
+use crate::table::{CloseReason, ConnectionTable};
 
 impl Sessions {
     /// Removes a session from the directory.

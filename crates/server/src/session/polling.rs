@@ -110,7 +110,7 @@ impl Sessions {
         table.stats.add(Metric::Logins, 1);
         table.stats.add(Metric::SessionsPoll, 1);
         if let Some(connection) = table.get_mut(key) {
-            connection.extras.insert(Extras::POLL);
+            connection.extras.insert(Extras::LOGIN);
         }
         let search = BatchSearch {
             router: &*router,
@@ -131,7 +131,7 @@ impl Sessions {
             return None;
         }
         let now = table.clock.now;
-        table.enter(key, Phase::Polling);
+        table.enter(key, Phase::Pending);
         self.polls.add(key, keys, waiting, period, now, asked.wait);
         None
     }
@@ -237,7 +237,7 @@ impl Sessions {
         key: SlotKey,
     ) -> Option<Box<[Key]>> {
         let (keys, _) = self.polls.remove(key)?;
-        table.clear(key, Extras::POLL);
+        table.clear(key, Extras::LOGIN);
         Some(keys)
     }
 

@@ -23,11 +23,12 @@ use crate::demo::is_direct;
 use crate::frames::push;
 use crate::identity::{Denial, Grant, UNDECIDED};
 use crate::ingress::RequestHandler;
+use crate::open_session::{Marks, Session};
 use crate::refusal::{AwaitedRequests, NO_STREAMS, usual_delay};
 use crate::replay::{Begun, Resume};
 use crate::settings::LiveSettings;
 use crate::stats::Metric;
-use crate::table::{CloseReason, ConnectionTable, Marks, Phase, Session};
+use crate::table::{CloseReason, ConnectionTable, Phase};
 
 /// Stage that answers requests: sessions, and the writer of their answers.
 pub(crate) struct Requests<'a> {

@@ -14,10 +14,11 @@ use super::websocket::WebSockets;
 use crate::identity::AwaitingKeys;
 use crate::lease::Leases;
 use crate::login_check::LoginChecks;
+use crate::open_session::Session;
 use crate::presence::Presence;
 use crate::replay::Replays;
 use crate::shared::Shared;
-use crate::table::{Session, SparseSlots};
+use crate::table::SparseSlots;
 
 /// Sessions of a worker: what login needs beyond the connection table.
 pub(crate) struct Sessions {

@@ -14,11 +14,12 @@ use wire::transport::Framing;
 use crate::heartbeat::Heartbeats;
 use crate::ingress::{Ingress, RequestHandler};
 use crate::limits::{Limits, REQUESTS_PER_TURN};
+use crate::open_session::{Marks, Session};
 use crate::session::WebSockets;
 use crate::slow_policy::SlowPolicy;
 use crate::stage::Stage as _;
 use crate::stats::{Metric, WorkerStats};
-use crate::table::{CloseReason, ConnectionTable, Marks, Phase, Session};
+use crate::table::{CloseReason, ConnectionTable, Phase};
 
 type Table = ConnectionTable<SimDriver>;
 

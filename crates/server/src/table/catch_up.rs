@@ -6,8 +6,9 @@ use reactor::{Driver, SlotKey};
 
 use super::backlog::DroppedEvents;
 use super::send::count_waits;
-use super::{Behind, ConnectionTable, OwedFrame, Session};
+use super::{Behind, ConnectionTable, OwedFrame};
 use crate::frames::TurnFrames;
+use crate::open_session::Session;
 use crate::slow_policy::SlowPolicy;
 use crate::stats::Metric;
 

@@ -2,19 +2,15 @@
 
 use std::os::fd::OwnedFd;
 
-use graph::Key;
 use reactor::{Interest, Slot, Tenths};
-use wire::encoding::Encoding;
-use wire::transport::Framing;
 
-use crate::slow_policy::SlowPolicy;
+use crate::open_session::Session;
 use crate::stats::Metric;
 
 /// Most bytes of a record. A million idle sessions take a little more than twice this.
 const RECORD_BYTES_MAX: usize = 32;
 const _: () = assert!(size_of::<Slot<Connection<OwnedFd>>>() <= RECORD_BYTES_MAX);
 const _: () = assert!(size_of::<Connection<OwnedFd>>() == 28);
-const _: () = assert!(size_of::<Session>() == 8);
 
 /// Connection. Owned by its worker's slab from accept to close.
 #[derive(Debug)]
@@ -54,12 +50,12 @@ impl Extras {
     pub(crate) const PROXY_HEADER: Self = Self(1 << 3);
     /// The connection began with a PROXY header.
     pub(crate) const PROXIED: Self = Self(1 << 4);
-    /// The session is fed from the history, or was until a moment ago.
-    pub(crate) const REPLAY: Self = Self(1 << 5);
+    /// Another stage than the fan-out sends the session its events, or did until a moment ago.
+    pub(crate) const FED: Self = Self(1 << 5);
     /// The session has not answered its last ping.
     pub(crate) const PINGED: Self = Self(1 << 6);
-    /// The connection is logged in for its polls.
-    pub(crate) const POLL: Self = Self(1 << 7);
+    /// The connection is logged in although no session is open on it.
+    pub(crate) const LOGIN: Self = Self(1 << 7);
     /// The connection is counted against `max_connections`.
     pub(crate) const ADMITTED: Self = Self(1 << 8);
 
@@ -70,7 +66,7 @@ impl Extras {
 
     /// Returns whether a table knows the session of the connection, which logout removes from it.
     pub(super) const fn is_logged_in(self) -> bool {
-        self.0 & (Self::LEASE.0 | Self::REPLAY.0 | Self::POLL.0) != 0
+        self.0 & (Self::LEASE.0 | Self::FED.0 | Self::LOGIN.0) != 0
     }
 
     /// Adds the tables of `other`.
@@ -94,8 +90,9 @@ pub(crate) enum Phase {
     Head { partial: bool },
     /// The key of its token is not known, and the key sets are fetched; input waits.
     AwaitingKeys,
-    /// Logged in, and waits for events to be answered with; further requests wait.
-    Polling,
+    /// A request waits for its answer, for as long as the stage that owes it decides. Further
+    /// requests wait.
+    Pending,
     /// Logged in and streaming. Owns no buffer while its socket takes what it is given.
     Open(Session),
     /// The last bytes are on their way and input is ignored, until the peer ends its side too.
@@ -119,59 +116,9 @@ impl Phase {
             (before, self),
             (
                 Self::Head { .. },
-                Self::Head { .. } | Self::AwaitingKeys | Self::Polling | Self::Open(_)
-            ) | (Self::AwaitingKeys | Self::Polling, Self::Head { .. })
+                Self::Head { .. } | Self::AwaitingKeys | Self::Pending | Self::Open(_)
+            ) | (Self::AwaitingKeys | Self::Pending, Self::Head { .. })
         )
-    }
-}
-
-/// Session of a logged-in connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Session {
-    /// The id it is logged in as, the first of them when there are several.
-    pub(crate) key: Key,
-    pub(crate) marks: Marks,
-    /// Transport, and format of its events.
-    pub(crate) encoding: Encoding,
-    pub(crate) framing: Framing,
-    /// What becomes of events when it reads too slowly.
-    pub(crate) slow: SlowPolicy,
-}
-
-/// What is true of a session, in a byte.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Marks(u8);
-
-impl Marks {
-    const SEVERAL: u8 = 1;
-    const PRESENCE: u8 = 1 << 1;
-
-    /// Marks a session that asked for presence.
-    pub(crate) const fn new(hears_presence: bool) -> Self {
-        Self(if hears_presence { Self::PRESENCE } else { 0 })
-    }
-
-    /// Returns these marks with whether there are several ids.
-    #[must_use]
-    pub(crate) const fn with_several(self, several: bool) -> Self {
-        Self(self.0 & !Self::SEVERAL | several as u8)
-    }
-
-    /// Returns whether there are more ids, which the session stage keeps.
-    pub(crate) const fn has_several(self) -> bool {
-        self.0 & Self::SEVERAL != 0
-    }
-
-    /// Returns whether the session is told who is online.
-    pub(crate) const fn hears_presence(self) -> bool {
-        self.0 & Self::PRESENCE != 0
-    }
-}
-
-impl Session {
-    /// Returns whether its client may send messages within the session.
-    pub(crate) fn may_talk(&self) -> bool {
-        self.framing == Framing::WebSocket
     }
 }
 

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use reactor::{Clock, Driver, Interest, Received, Slab, SlotKey, TcpInfo, Tenths, Wheel};
 
 use super::backlog::Backlogs;
-use super::connection::{CloseReason, Connection, Extras, Phase, Session};
+use super::connection::{CloseReason, Connection, Extras, Phase};
 use super::packed_address::PackedAddress;
 use super::recent_gaps::RecentGaps;
 use super::seal::SealedBatch;
 use super::sparse_slots::SparseSlots;
 use crate::limits::Limits;
+use crate::open_session::Session;
 use crate::settings::LiveSettings;
 use crate::stats::{Metric, WorkerStats};
 
@@ -296,7 +297,7 @@ impl<D: Driver> ConnectionTable<D> {
     fn end_session(&mut self, key: SlotKey, phase: Phase, reason: CloseReason) {
         let session = phase.session();
         let connection = self.slots.get(key);
-        if session.is_some() || connection.is_some_and(|it| it.extras.has(Extras::POLL)) {
+        if session.is_some() || connection.is_some_and(|it| it.extras.has(Extras::LOGIN)) {
             self.ended.push(Ended {
                 key,
                 session,

@@ -82,8 +82,8 @@ impl<D: Driver> ConnectionTable<D> {
             Phase::Open(_) => stalled,
             // Its last word may still be taken.
             Phase::Ending { .. } => stalled.max(Some(since.after(LINGER))),
-            // The polls of a worker have deadlines of their own.
-            Phase::Polling | Phase::Closed => None,
+            // The stage that owes the answer has the deadline.
+            Phase::Pending | Phase::Closed => None,
         }
     }
 

@@ -8,9 +8,10 @@ use wire::frame;
 use wire::notice::Notice;
 
 use super::backlog::{Backlog, Piece, PieceKind, Pushed};
-use super::{CloseReason, ConnectionTable, Extras, Phase, Session, live};
+use super::{CloseReason, ConnectionTable, Extras, Phase, live};
 use crate::frames::{TurnEvent, TurnFrames, push};
 use crate::limits::{FRAMES_PER_SEND, SCRATCH_KEPT_BYTES};
+use crate::open_session::Session;
 use crate::slow_policy::SlowPolicy;
 use crate::stats::{Metric, WorkerStats};
 

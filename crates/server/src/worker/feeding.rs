@@ -53,7 +53,7 @@ impl<D: Driver> Worker<D> {
             .next_settled(self.fanout.oldest_position())
         {
             if let Some(connection) = self.table.get_mut(key) {
-                connection.extras.remove(Extras::REPLAY);
+                connection.extras.remove(Extras::FED);
             }
         }
         self.sessions.replays.deliveries_done(self.fanout.oldest());

@@ -42,7 +42,7 @@ impl<D: Driver> Worker<D> {
             self.sessions
                 .replays
                 .lose(&mut self.table, key, session, loss, taken);
-        } else if connection.extras.has(Extras::POLL) && loss.stored > 0 {
+        } else if connection.extras.has(Extras::LOGIN) && loss.stored > 0 {
             // The history has it: for the poll that waits, or for the next.
             self.sessions.polls.wake(key, Wake::Event);
         }

@@ -21,7 +21,7 @@ impl<D: Driver> Worker<D> {
     #[cfg(test)]
     pub(crate) fn is_polling(&self, token: Option<Token>) -> bool {
         let connection = token.and_then(|token| self.table.get(token.key()));
-        connection.is_some_and(|it| it.extras.has(crate::table::Extras::POLL))
+        connection.is_some_and(|it| it.extras.has(crate::table::Extras::LOGIN))
     }
 
     /// Returns whether nothing is kept of any session, beside what others know of it.

@@ -1,4 +1,4 @@
-//! Sending replayed events: the history keeps what the socket does not take.
+//! Sending frames whose events somebody else keeps: what the socket does not take is sent later.
 
 use reactor::{Driver, SlotKey};
 
@@ -7,9 +7,9 @@ use super::send::{Queued, send};
 use super::{CloseReason, ConnectionTable, Extras, live};
 use crate::slow_policy::SlowPolicy;
 
-/// Frame of a replayed event, among bytes that hold frames one after the other.
+/// Frame of an event that its sender keeps, among bytes that hold frames one after the other.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ReplayedFrame {
+pub(crate) struct KeptFrame {
     /// Index after its last byte.
     pub(crate) end: usize,
     /// Position of its event.
@@ -22,12 +22,7 @@ impl<D: Driver> ConnectionTable<D> {
     /// Sends frames to a session that has no backlog, as many as its socket takes. Only the last
     /// of them may wait in a backlog, in part or whole, so that a full socket is watched. Returns
     /// the number of frames that are sent or wait.
-    pub(crate) fn send_replay(
-        &mut self,
-        key: SlotKey,
-        bytes: &[u8],
-        frames: &[ReplayedFrame],
-    ) -> usize {
+    pub(crate) fn send_kept(&mut self, key: SlotKey, bytes: &[u8], frames: &[KeptFrame]) -> usize {
         let Some(connection) = live(&mut self.slots, key).filter(|connection| !connection.blocked)
         else {
             return 0;
@@ -39,7 +34,7 @@ impl<D: Driver> ConnectionTable<D> {
             return frames.len();
         }
         if connection.extras.has(Extras::TLS) {
-            return self.send_replay_sealed(key, bytes, frames);
+            return self.send_kept_sealed(key, bytes, frames);
         }
         let taken = send(&mut self.driver, &self.stats, &connection.socket, &[bytes]);
         let Some(taken) = taken else {
@@ -50,17 +45,12 @@ impl<D: Driver> ConnectionTable<D> {
         let Some(partial) = frames.get(whole) else {
             return whole;
         };
-        self.queue_replayed(key, &bytes[taken..partial.end], partial.is_held);
+        self.queue_kept(key, &bytes[taken..partial.end], partial.is_held);
         whole + 1
     }
 
-    /// Seals frames and sends them until the socket is full; see [`Self::send_replay`].
-    fn send_replay_sealed(
-        &mut self,
-        key: SlotKey,
-        bytes: &[u8],
-        frames: &[ReplayedFrame],
-    ) -> usize {
+    /// Seals frames and sends them until the socket is full; see [`Self::send_kept`].
+    fn send_kept_sealed(&mut self, key: SlotKey, bytes: &[u8], frames: &[KeptFrame]) -> usize {
         // Frames that are sealed to their ends, and the bytes sealed.
         let (mut whole, mut sealed) = (0, 0);
         while whole < frames.len() {
@@ -93,7 +83,7 @@ impl<D: Driver> ConnectionTable<D> {
         match frames.get(whole) {
             // What was begun must be ended before anything else is sent.
             Some(partial) if sealed > begins => {
-                self.queue_replayed(key, &bytes[sealed..partial.end], partial.is_held);
+                self.queue_kept(key, &bytes[sealed..partial.end], partial.is_held);
                 whole + 1
             }
             _ => whole,
@@ -101,7 +91,7 @@ impl<D: Driver> ConnectionTable<D> {
     }
 
     /// Keeps the rest of a frame until the socket has room.
-    fn queue_replayed(&mut self, key: SlotKey, rest: &[u8], is_held: bool) {
+    fn queue_kept(&mut self, key: SlotKey, rest: &[u8], is_held: bool) {
         let frame = self.backlogs.memory().share(rest);
         let events = u16::from(is_held);
         let piece = Piece::new(frame, 0..rest.len(), events, PieceKind::Fixed);
