@@ -2,6 +2,8 @@
 
 /// Paths.
 mod route;
+/// The two ways in which a client reads its events.
+mod reading;
 /// What a request asks of its stream.
 mod stream_request;
 /// Connections beyond a limit.

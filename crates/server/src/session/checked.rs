@@ -8,7 +8,7 @@ use wire::head::Request;
 use wire::transport::Transport;
 
 use super::follow::CommandError;
-use super::observed::POLL;
+use super::reading::Reading;
 use super::sessions::Sessions;
 use crate::answer::client_of;
 use crate::identity::{Denial, Grant};
@@ -39,17 +39,17 @@ impl Sessions {
         key: SlotKey,
         request: &Request<'_>,
         grant: &Grant<'_>,
-        transport: &'static str,
+        reading: Reading,
     ) -> Result<Checked, Denial> {
         if !self.shared.settings.login_check {
             return Ok(Checked::Accepted);
         }
-        if transport == POLL && self.polls_on(key, &grant.ids) {
+        if reading == Reading::Poll && self.polls_on(key, &grant.ids) {
             return Ok(Checked::Accepted);
         }
         let question = LoginQuestion {
             ids: grant.ids.clone(),
-            transport,
+            transport: reading.name(),
             address: client_of(table, key, Some(request), &table.live.policy),
             subject: subject(grant),
         };

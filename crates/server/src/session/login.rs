@@ -12,7 +12,7 @@ use wire::start::Start;
 use wire::status::Status;
 use wire::transport::Transport;
 
-use super::observed::POLL;
+use super::reading::Reading;
 use super::sessions::Sessions;
 use crate::answer::{Answer, Responder};
 use crate::identity::{self, Denial, Grant, TicketNews};
@@ -171,7 +171,7 @@ impl Sessions {
         table: &mut ConnectionTable<D>,
         key: SlotKey,
         grant: &Grant<'_>,
-        transport: &'static str,
+        reading: Reading,
     ) -> Result<Vec<Key>, Refused> {
         let now = UnixSeconds(table.clock.unix_seconds);
         let ticket = self.redeem(key, grant, now).map_err(Refused::Denied)?;
@@ -184,15 +184,15 @@ impl Sessions {
             })?;
             Ok(keys)
         });
-        let goes_on = transport == POLL && polled.as_deref() == logged_in.as_deref().ok();
+        let goes_on = reading == Reading::Poll && polled.as_deref() == logged_in.as_deref().ok();
         if let Some(polled) = polled {
             if !goes_on {
-                self.observe_logout(table, key, &polled, POLL, CloseReason::Done);
+                self.observe_logout(table, key, &polled, Reading::Poll, CloseReason::Done);
             }
             self.log_out_except(key, &polled, logged_in.as_deref().unwrap_or_default());
         }
         if logged_in.is_ok() && !goes_on {
-            self.observe_login(table, key, &grant.ids, transport);
+            self.observe_login(table, key, &grant.ids, reading);
         }
         if logged_in.is_err() {
             self.release(key, ticket, now);

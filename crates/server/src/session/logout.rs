@@ -2,6 +2,7 @@
 
 use reactor::{Driver, SlotKey};
 
+use super::reading::Reading;
 use super::sessions::Sessions;
 use crate::open_session::Session;
 use crate::stats::Metric;
@@ -19,7 +20,7 @@ impl Sessions {
         self.end_access(table, key, session, reason);
         let keys = self.keys(key.index, session);
         let transport = session.encoding.transport();
-        self.observe_logout(table, key, keys, transport.name(), reason);
+        self.observe_logout(table, key, keys, Reading::Stream(transport), reason);
         if reason == CloseReason::Slow
             && let Some(id) = self.shared.router.graph().name(session.key)
         {

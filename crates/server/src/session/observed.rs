@@ -3,12 +3,10 @@
 use graph::{Id, Key};
 use reactor::{Driver, SlotKey};
 
+use super::reading::Reading;
 use super::sessions::Sessions;
 use crate::observer::ObservedSession;
 use crate::table::{CloseReason, ConnectionTable};
-
-/// Name of the transport of polls, which is none of a stream.
-pub(super) const POLL: &str = "poll";
 
 impl Sessions {
     /// Tells the observer that a connection has logged in.
@@ -17,12 +15,12 @@ impl Sessions {
         table: &ConnectionTable<D>,
         key: SlotKey,
         ids: &[Id],
-        transport: &'static str,
+        reading: Reading,
     ) {
         if let Some(observer) = &self.shared.settings.observer {
             observer
                 .get()
-                .session_began(&self.observed(table, key, ids, transport));
+                .session_began(&self.observed(table, key, ids, reading));
         }
     }
 
@@ -33,13 +31,13 @@ impl Sessions {
         table: &ConnectionTable<D>,
         key: SlotKey,
         keys: &[Key],
-        transport: &'static str,
+        reading: Reading,
         reason: CloseReason,
     ) {
         if let Some(observer) = &self.shared.settings.observer {
             let graph = self.shared.router.graph();
             let ids: Vec<Id> = keys.iter().filter_map(|&key| graph.name(key)).collect();
-            let session = self.observed(table, key, &ids, transport);
+            let session = self.observed(table, key, &ids, reading);
             observer.get().session_ended(&session, reason.name());
         }
     }
@@ -49,12 +47,12 @@ impl Sessions {
         table: &ConnectionTable<D>,
         key: SlotKey,
         ids: &'a [Id],
-        transport: &'static str,
+        reading: Reading,
     ) -> ObservedSession<'a> {
         ObservedSession {
             session: self.name(key),
             ids,
-            transport,
+            transport: reading.name(),
             time: table.clock.unix_seconds,
         }
     }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use auth::TokenError;
 use graph::Key;
 use history::Cursor;
 use reactor::{Driver, SlotKey};
@@ -10,101 +9,48 @@ use wire::head::{Method, Request};
 use wire::notice::ResetReason;
 use wire::status::Status;
 
-use super::checked::Checked;
-use super::login::Refused;
-use super::observed::POLL;
 use super::poll::{Batch, BatchFormat, BatchSearch, PollRequest, Waiting, Wake};
-use super::requests::{Requests, admit_client};
+use super::reading::Reading;
+use super::requests::Requests;
 use super::sessions::Sessions;
 use crate::answer::{Answer, Fields, Responder};
-use crate::identity::{Denial, Grant};
 use crate::presence;
-use crate::refusal::NO_STREAMS;
 use crate::replay::outcome;
 use crate::stats::Metric;
 use crate::table::{CloseReason, ConnectionTable, Extras, Phase};
 
 impl Requests<'_> {
-    /// Handles a request for a poll. Returns the answer, unless the poll gives it.
+    /// Handles a request for a poll: answers it if there is something to tell or it does not want to
+    /// wait. The error is the answer to one that is refused; `None` while it waits to be let in.
     pub(super) fn poll<'a, D: Driver>(
         &mut self,
         table: &mut ConnectionTable<D>,
         key: SlotKey,
         request: &Request<'a>,
         segment: &'a str,
-    ) -> Option<Answer> {
-        let grant = match self.sessions.authorize(table, key, request, segment) {
-            Ok(grant) => grant,
-            Err(Denial::Token(TokenError::UnknownKey(_)))
-                if self.sessions.await_keys(table, key) =>
-            {
-                return None;
-            }
-            Err(denial) => {
-                table.stats.denied(denial.metric());
-                return Some(denied(&denial));
-            }
-        };
-        let asked = match PollRequest::of(request, self.sessions.presence().is_some()) {
-            Ok(asked) => asked,
-            Err(answer) => return Some(answer),
-        };
+    ) -> Result<(), Option<Answer>> {
+        let grant = self.authorize(table, key, request, segment, Reading::Poll)?;
+        let asked = PollRequest::of(request, self.sessions.presence().is_some())?;
         let Some(head) = self.sessions.shared.router.head() else {
-            return Some(Answer::error(
+            return Err(Some(Answer::error(
                 Status::NOT_IMPLEMENTED,
                 "long polling needs the history, which --history-bytes 0 has switched off; use \
                  /events/{id} or /stream/{id}",
-            ));
+            )));
         };
         if request.method == Method::Head {
-            return Some(self.sessions.poll_answer(None, head, asked.format, None));
+            let answer = self.sessions.poll_answer(None, head, asked.format, None);
+            return Err(Some(answer));
         }
-        match self.sessions.check_login(table, key, request, &grant, POLL) {
-            Ok(Checked::Accepted) => {}
-            Ok(Checked::Waits) => return None,
-            Err(denial) => {
-                table.stats.denied(denial.metric());
-                return Some(denied(&denial));
-            }
-        }
-        if let Err(limit) = admit_client(self.admission, table, key, request) {
-            table.stats.add(limit, 1);
-            return Some(Answer::busy("too many connections; try again later"));
-        }
-        let (sessions, responder) = (&mut *self.sessions, &mut *self.responder);
-        sessions.open_poll(table, responder, key, request, &asked, &grant, head)
-    }
-}
-
-impl Sessions {
-    /// Logs a connection in for a poll, and answers it if there is something to tell or it does not
-    /// want to wait. Returns the answer to a request that is refused.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one call site; each argument is used once"
-    )]
-    fn open_poll<D: Driver>(
-        &mut self,
-        table: &mut ConnectionTable<D>,
-        responder: &mut Responder,
-        key: SlotKey,
-        request: &Request<'_>,
-        asked: &PollRequest<'_>,
-        grant: &Grant<'_>,
-        head: u64,
-    ) -> Option<Answer> {
-        if self.shared.takes_no_streams() {
-            return Some(Answer::busy(NO_STREAMS));
-        }
-        let keys = match self.log_in_granted(table, key, grant, POLL) {
-            Ok(keys) => keys.into_boxed_slice(),
-            Err(Refused::Denied(denial)) => {
-                table.stats.denied(denial.metric());
-                return Some(denied(&denial));
-            }
-            Err(Refused::Full(reason)) => return Some(Answer::busy(reason)),
-        };
-        let router = Arc::clone(&self.shared.router);
+        self.let_in(table, key, request, &grant, Reading::Poll)?;
+        let logged_in = self
+            .sessions
+            .log_in_granted(table, key, &grant, Reading::Poll);
+        let keys =
+            logged_in.map_err(|refused| self.refused(table, request, Reading::Poll, refused))?;
+        let keys = keys.into_boxed_slice();
+        let sessions = &mut *self.sessions;
+        let router = Arc::clone(&sessions.shared.router);
         // After the login: what was planned before it is posted by then.
         let period = router.period() + 2;
         table.stats.add(Metric::Logins, 1);
@@ -124,18 +70,22 @@ impl Sessions {
             after: batch.position,
             format: asked.format,
             presence: asked.presence,
-            manner: responder.keep(table, key, request),
+            manner: self.responder.keep(table, key, request),
         };
         if is_over {
-            self.end_poll(table, responder, key, keys, &waiting, batch, None);
-            return None;
+            sessions.end_poll(table, self.responder, key, keys, &waiting, batch, None);
+        } else {
+            let now = table.clock.now;
+            table.enter(key, Phase::Pending);
+            sessions
+                .polls
+                .add(key, keys, waiting, period, now, asked.wait);
         }
-        let now = table.clock.now;
-        table.enter(key, Phase::Pending);
-        self.polls.add(key, keys, waiting, period, now, asked.wait);
-        None
+        Ok(())
     }
+}
 
+impl Sessions {
     /// Looks at a poll that waits, and answers it if there is something to tell or it must be
     /// answered. Returns whether its connection can go on with its next request.
     pub(crate) fn answer_poll<D: Driver>(
@@ -226,7 +176,7 @@ impl Sessions {
                 table.stats.take(Metric::SessionsPoll, 1);
                 self.end_lease(table, key);
             }
-            self.observe_logout(table, key, &keys, POLL, reason);
+            self.observe_logout(table, key, &keys, Reading::Poll, reason);
             self.log_out_of(key, &keys);
         }
     }
@@ -272,17 +222,5 @@ impl Sessions {
                 },
             },
         }
-    }
-}
-
-/// Returns the answer to a poll that is refused. A 204 says that there is nothing new, after which
-/// a client would ask again at once: a ban needs another status.
-fn denied(denial: &Denial) -> Answer {
-    match denial {
-        Denial::Banned => Answer::error(
-            Status::FORBIDDEN,
-            "this id may not connect for now; do not try again",
-        ),
-        denial => denial.answer(),
     }
 }

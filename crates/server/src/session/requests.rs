@@ -1,7 +1,6 @@
 //! Requests to answers or streams: the handler that the ingress calls.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use auth::TokenError;
 use reactor::{Driver, SlotKey};
@@ -12,6 +11,7 @@ use wire::transport::{Framing, Transport};
 
 use super::checked::Checked;
 use super::login::Refused;
+use super::reading::Reading;
 use super::route::{Health, Route};
 use super::sessions::Sessions;
 use super::stream_request::{self, Form};
@@ -47,7 +47,6 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
         let Self {
             sessions,
             responder,
-            admission,
             ..
         } = self;
         let is_admitted = table.is_admitted(key);
@@ -96,67 +95,11 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
                 Some(demo) if is_direct(request) => demo.answer(shared.presence.is_some()),
                 _ => Answer::page(shared.presence.is_some()),
             },
-            (Route::Poll(segment), _) => match self.poll(table, key, request, segment) {
-                Some(answer) => return self.responder.answer(table, key, request, &answer),
-                None => return,
-            },
-            (Route::Stream(transport, segment), method) => {
-                let is_presence_kept = sessions.presence().is_some();
-                let form = match Form::of(table, key, request, transport, is_presence_kept) {
-                    // Whoever may not open a WebSocket learns nothing of identities.
-                    Err(answer) if transport == Transport::WebSocket => {
-                        return responder.answer(table, key, request, &answer);
-                    }
-                    form => form,
-                };
-                let authorized = sessions.authorize(table, key, request, segment);
-                match authorized.map(|grant| (grant, form)) {
-                    Ok((_, Err(answer))) => answer,
-                    Ok((grant, Ok(form))) if method == Method::Get => {
-                        let name = transport.name();
-                        match sessions.check_login(table, key, request, &grant, name) {
-                            Ok(Checked::Waits) => return,
-                            Ok(Checked::Accepted) => {
-                                match admit_client(admission, table, key, request) {
-                                    Ok(()) => {
-                                        return sessions
-                                            .open(table, responder, key, request, &form, &grant);
-                                    }
-                                    Err(limit) => {
-                                        table.stats.add(limit, 1);
-                                        let reason = "too many connections; try again later";
-                                        refusal(responder, &table.live, transport, request, reason)
-                                    }
-                                }
-                            }
-                            Err(denial) => {
-                                table.stats.denied(denial.metric());
-                                match denial {
-                                    Denial::Undecided => refusal(
-                                        responder,
-                                        &table.live,
-                                        transport,
-                                        request,
-                                        UNDECIDED,
-                                    ),
-                                    denial => denial.answer_on(transport),
-                                }
-                            }
-                        }
-                    }
-                    Ok(_) => {
-                        return sessions.answer_head(table, responder, key, request, transport);
-                    }
-                    Err(Denial::Token(TokenError::UnknownKey(_)))
-                        if sessions.await_keys(table, key) =>
-                    {
-                        return;
-                    }
-                    Err(denial) => {
-                        table.stats.denied(denial.metric());
-                        denial.answer_on(transport)
-                    }
-                }
+            (Route::Poll(segment), _) => {
+                return self.read(table, key, request, segment, Reading::Poll);
+            }
+            (Route::Stream(transport, segment), _) => {
+                return self.read(table, key, request, segment, Reading::Stream(transport));
             }
         };
         responder.answer(table, key, request, &answer);
@@ -185,17 +128,246 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
     }
 }
 
-/// Makes the answer to a request for a stream that there is no room for.
-fn refusal(
-    responder: &mut Responder,
-    live: &LiveSettings,
-    transport: Transport,
-    request: &Request<'_>,
-    reason: &'static str,
-) -> Answer {
-    match transport {
-        Transport::Sse => responder.refusal_of_stream(live, request, reason),
-        Transport::Ndjson | Transport::Test | Transport::WebSocket => Answer::busy(reason),
+impl Requests<'_> {
+    /// Handles a request for events: opens a stream or a poll, or answers.
+    fn read<'a, D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        key: SlotKey,
+        request: &Request<'a>,
+        segment: &'a str,
+        reading: Reading,
+    ) {
+        let done = match reading {
+            Reading::Stream(transport) => self.stream(table, key, request, segment, transport),
+            Reading::Poll => self.poll(table, key, request, segment),
+        };
+        if let Err(Some(answer)) = done {
+            self.responder.answer(table, key, request, &answer);
+        }
+    }
+
+    /// Handles a request for a stream. The error is the answer to one that opens none; `None` while
+    /// it waits.
+    fn stream<'a, D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        key: SlotKey,
+        request: &Request<'a>,
+        segment: &'a str,
+        transport: Transport,
+    ) -> Result<(), Option<Answer>> {
+        let is_presence_kept = self.sessions.presence().is_some();
+        let form = Form::of(table, key, request, transport, is_presence_kept);
+        // Whoever may not open a WebSocket learns nothing of identities.
+        let form = match form {
+            Err(answer) if transport == Transport::WebSocket => return Err(Some(answer)),
+            form => form,
+        };
+        let reading = Reading::Stream(transport);
+        let grant = self.authorize(table, key, request, segment, reading)?;
+        let form = form?;
+        if request.method == Method::Head {
+            self.answer_head(table, key, request, transport);
+            return Ok(());
+        }
+        self.let_in(table, key, request, &grant, reading)?;
+        Ok(self.open(table, key, request, &form, &grant)?)
+    }
+
+    /// Returns the session that a request may open. The error is the answer to one that may open
+    /// none; `None` while it waits for keys.
+    pub(super) fn authorize<'a, D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        key: SlotKey,
+        request: &Request<'a>,
+        segment: &'a str,
+        reading: Reading,
+    ) -> Result<Grant<'a>, Option<Answer>> {
+        let authorized = self.sessions.authorize(table, key, request, segment);
+        authorized.map_err(|denial| match denial {
+            Denial::Token(TokenError::UnknownKey(_)) if self.sessions.await_keys(table, key) => {
+                None
+            }
+            denial => Some(self.denied(table, request, reading, &denial)),
+        })
+    }
+
+    /// Checks what else must be true before a client is logged in: the verdict of a program
+    /// outside, limits, and whether streams are taken. The error is as of
+    /// [`authorize`](Self::authorize).
+    pub(super) fn let_in<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        key: SlotKey,
+        request: &Request<'_>,
+        grant: &Grant<'_>,
+        reading: Reading,
+    ) -> Result<(), Option<Answer>> {
+        let checked = self
+            .sessions
+            .check_login(table, key, request, grant, reading);
+        match checked {
+            Ok(Checked::Accepted) => {}
+            Ok(Checked::Waits) => return Err(None),
+            Err(denial) => return Err(Some(self.denied(table, request, reading, &denial))),
+        }
+        let refused = match admit_client(self.admission, table, key, request) {
+            Err(limit) => {
+                table.stats.add(limit, 1);
+                "too many connections; try again later"
+            }
+            Ok(()) if self.sessions.shared.takes_no_streams() => NO_STREAMS,
+            Ok(()) => return Ok(()),
+        };
+        Err(Some(self.refusal(&table.live, reading, request, refused)))
+    }
+
+    /// Counts a denial, and makes the answer to it.
+    fn denied<D: Driver>(
+        &mut self,
+        table: &ConnectionTable<D>,
+        request: &Request<'_>,
+        reading: Reading,
+        denial: &Denial,
+    ) -> Answer {
+        table.stats.denied(denial.metric());
+        match denial {
+            Denial::Undecided => self.refusal(&table.live, reading, request, UNDECIDED),
+            denial => reading.denied(denial),
+        }
+    }
+
+    /// Makes the answer to a client that cannot be logged in.
+    pub(super) fn refused<D: Driver>(
+        &mut self,
+        table: &ConnectionTable<D>,
+        request: &Request<'_>,
+        reading: Reading,
+        refused: Refused,
+    ) -> Answer {
+        match refused {
+            Refused::Full(reason) => self.refusal(&table.live, reading, request, reason),
+            Refused::Denied(denial) => self.denied(table, request, reading, &denial),
+        }
+    }
+
+    /// Makes the answer to a request that there is no room for.
+    fn refusal(
+        &mut self,
+        live: &LiveSettings,
+        reading: Reading,
+        request: &Request<'_>,
+        reason: &'static str,
+    ) -> Answer {
+        match reading {
+            Reading::Stream(Transport::Sse) => {
+                self.responder.refusal_of_stream(live, request, reason)
+            }
+            _ => Answer::busy(reason),
+        }
+    }
+
+    /// Logs a connection in as the ids of `grant` and begins its stream. The error is the answer to
+    /// a request that makes no sense or is refused.
+    fn open<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        key: SlotKey,
+        request: &Request<'_>,
+        form: &Form,
+        grant: &Grant<'_>,
+    ) -> Result<(), Answer> {
+        let transport = form.encoding.transport();
+        let start = self.sessions.start(request, transport)?;
+        // Before the login: an edge is told from then on, and the snapshot is made after it.
+        let presence = self.sessions.shared.presence.as_ref();
+        let presence = presence.filter(|_| form.presence).cloned();
+        presence.iter().for_each(|it| it.begin_session());
+        let reading = Reading::Stream(transport);
+        let logged_in = self.sessions.log_in_granted(table, key, grant, reading);
+        let keys = logged_in.map_err(|refused| {
+            presence.iter().for_each(|it| it.end_session());
+            self.refused(table, request, reading, refused)
+        })?;
+        let sessions = &mut *self.sessions;
+        if transport == Transport::WebSocket
+            && let Some(identity) = &grant.identity
+        {
+            sessions.websockets.identify(key.index, identity.clone());
+            sessions.note_source(table, key, request);
+        }
+        let resume = start.map(|start| start.resume(&sessions.shared.router, &keys, table.limits));
+        let framing = form.framing;
+        let session = Session {
+            key: keys[0],
+            marks: Marks::new(presence.is_some()).with_several(keys.len() > 1),
+            encoding: form.encoding,
+            framing,
+            slow: form.slow.unwrap_or(table.live.slow),
+        };
+        if session.marks.has_several() {
+            sessions.several.set(key.index, &keys);
+        }
+        if presence.is_some() {
+            sessions.to_snapshot.push(key);
+        }
+        sessions.begin_access(table, key, request);
+        table.stats.add(Metric::Logins, 1);
+        table.stats.add(Metric::sessions(transport), 1);
+        table.enter(key, Phase::Open(session));
+        let retry = usual_delay(sessions.worker, key.index, table.live.retry);
+        let mut out = table.scratch();
+        let from = resume.as_ref().and_then(|resume| resume.from.as_deref());
+        let responder = &mut *self.responder;
+        match &form.accept {
+            Some(accept) => responder.switching_protocols(table, accept, from, &mut out),
+            None => responder.stream_head(table, request, transport, framing, from, &mut out),
+        }
+        let epoch = sessions.shared.router.epoch();
+        let sequence = resume.as_ref().and_then(Resume::welcome_position);
+        let position = sequence.map(|sequence| Position { epoch, sequence });
+        push(&mut out, |out| {
+            frame::welcome(transport, &grant.ids, retry, position, out).range(framing)
+        });
+        if let Some(resume) = &resume {
+            resume.push_reset(session, epoch, &mut out);
+        }
+        table.send(key, &out);
+        table.put_back(out);
+        if let Some(resume) = resume
+            && resume.begin(table, &mut sessions.replays, key) == Begun::Awaited
+        {
+            sessions.websockets.await_cursor(key, table.clock.now);
+        }
+        Ok(())
+    }
+
+    /// Answers HEAD like GET, without the stream (RFC 9110, section 9.3.2).
+    fn answer_head<D: Driver>(
+        &mut self,
+        table: &mut ConnectionTable<D>,
+        key: SlotKey,
+        request: &Request<'_>,
+        transport: Transport,
+    ) {
+        let framing = stream_request::framing(request.version);
+        let responder = &mut *self.responder;
+        let mut out = table.scratch();
+        responder.stream_head(table, request, transport, framing, None, &mut out);
+        table.stats.add(Metric::RequestsAnswered, 1);
+        let bytes = out.len() as u64;
+        responder.note(table, key, Some(request), Status::OK, bytes);
+        table.send(key, &out);
+        table.put_back(out);
+        // Without chunks, the head has said that the connection closes.
+        let takes_no_streams = self.sessions.shared.takes_no_streams();
+        if framing == Framing::Close || !request.keep_alive || takes_no_streams {
+            table.end(key, CloseReason::Done);
+        } else {
+            table.enter(key, Phase::Head { partial: false });
+        }
     }
 }
 
@@ -229,124 +401,5 @@ impl Sessions {
             Health::Ready if !self.shared.is_ready() => Answer::busy("not ready"),
             Health::Live | Health::Ready => Answer::healthy(),
         })
-    }
-
-    /// Logs a connection in as the ids of `grant` and begins its stream.
-    fn open<D: Driver>(
-        &mut self,
-        table: &mut ConnectionTable<D>,
-        responder: &mut Responder,
-        key: SlotKey,
-        request: &Request<'_>,
-        form: &Form,
-        grant: &Grant<'_>,
-    ) {
-        let ids = &grant.ids;
-        let slow = form.slow.unwrap_or(table.live.slow);
-        let transport = form.encoding.transport();
-        if self.shared.takes_no_streams() {
-            let reason = NO_STREAMS;
-            let answer = refusal(responder, &table.live, transport, request, reason);
-            return responder.answer(table, key, request, &answer);
-        }
-        let start = match self.start(request, transport) {
-            Ok(start) => start,
-            Err(answer) => return responder.answer(table, key, request, &answer),
-        };
-        // Before the login: an edge is told from then on, and the snapshot is made after it.
-        let presence = self.shared.presence.as_ref().filter(|_| form.presence);
-        let presence = presence.map(Arc::clone);
-        presence
-            .iter()
-            .for_each(|presence| presence.begin_session());
-        let keys = match self.log_in_granted(table, key, grant, transport.name()) {
-            Ok(keys) => keys,
-            Err(refused) => {
-                presence.iter().for_each(|presence| presence.end_session());
-                let answer = match refused {
-                    Refused::Full(reason) => {
-                        refusal(responder, &table.live, transport, request, reason)
-                    }
-                    Refused::Denied(denial) => {
-                        table.stats.denied(denial.metric());
-                        denial.answer_on(transport)
-                    }
-                };
-                return responder.answer(table, key, request, &answer);
-            }
-        };
-        if transport == Transport::WebSocket
-            && let Some(identity) = &grant.identity
-        {
-            self.websockets.identify(key.index, identity.clone());
-            self.note_source(table, key, request);
-        }
-        let resume = start.map(|start| start.resume(&self.shared.router, &keys, table.limits));
-        let framing = form.framing;
-        let session = Session {
-            key: keys[0],
-            marks: Marks::new(presence.is_some()).with_several(keys.len() > 1),
-            encoding: form.encoding,
-            framing,
-            slow,
-        };
-        if session.marks.has_several() {
-            self.several.set(key.index, &keys);
-        }
-        if presence.is_some() {
-            self.to_snapshot.push(key);
-        }
-        self.begin_access(table, key, request);
-        table.stats.add(Metric::Logins, 1);
-        table.stats.add(Metric::sessions(transport), 1);
-        table.enter(key, Phase::Open(session));
-        let retry = usual_delay(self.worker, key.index, table.live.retry);
-        let mut out = table.scratch();
-        let from = resume.as_ref().and_then(|resume| resume.from.as_deref());
-        match &form.accept {
-            Some(accept) => responder.switching_protocols(table, accept, from, &mut out),
-            None => responder.stream_head(table, request, transport, framing, from, &mut out),
-        }
-        let epoch = self.shared.router.epoch();
-        let sequence = resume.as_ref().and_then(Resume::welcome_position);
-        let position = sequence.map(|sequence| Position { epoch, sequence });
-        push(&mut out, |out| {
-            frame::welcome(transport, ids, retry, position, out).range(framing)
-        });
-        if let Some(resume) = &resume {
-            resume.push_reset(session, epoch, &mut out);
-        }
-        table.send(key, &out);
-        table.put_back(out);
-        if let Some(resume) = resume
-            && resume.begin(table, &mut self.replays, key) == Begun::Awaited
-        {
-            self.websockets.await_cursor(key, table.clock.now);
-        }
-    }
-
-    /// Answers HEAD like GET, without the stream (RFC 9110, section 9.3.2).
-    fn answer_head<D: Driver>(
-        &self,
-        table: &mut ConnectionTable<D>,
-        responder: &mut Responder,
-        key: SlotKey,
-        request: &Request<'_>,
-        transport: Transport,
-    ) {
-        let framing = stream_request::framing(request.version);
-        let mut out = table.scratch();
-        responder.stream_head(table, request, transport, framing, None, &mut out);
-        table.stats.add(Metric::RequestsAnswered, 1);
-        let bytes = out.len() as u64;
-        responder.note(table, key, Some(request), Status::OK, bytes);
-        table.send(key, &out);
-        table.put_back(out);
-        // Without chunks, the head has said that the connection closes.
-        if framing == Framing::Close || !request.keep_alive || self.shared.takes_no_streams() {
-            table.end(key, CloseReason::Done);
-        } else {
-            table.enter(key, Phase::Head { partial: false });
-        }
     }
 }
