@@ -43,12 +43,12 @@ mod engine_view;
 mod host;
 /// The other nodes: receipts and membership.
 mod peers;
-/// Reports of nodes, and requests to drain a node.
+/// Reports of nodes.
 mod reports;
 /// Results of commands whose events are still being delivered.
 mod pending;
-/// Uniqueness of the names of nodes.
-mod names;
+/// Requests to drain a node, which also show whether a name is taken.
+mod drain;
 /// Copies of the graph in the engine's object store.
 mod snapshot;
 /// Readiness: whether clients should be sent to this node.

@@ -18,18 +18,18 @@ use tokio::sync::{Notify, mpsc};
 use crate::consumer::{Consumer, End, MESSAGES_MAX};
 use crate::contact::Contact;
 use crate::doubt::Doubt;
+use crate::drain;
 use crate::engine::Engine;
 use crate::engine_view::EngineView;
 use crate::error::JoinError;
 use crate::host::Host;
 use crate::incarnations;
 use crate::inquiry::{self, Inquiry};
-use crate::names;
 use crate::options::{Name, Options};
 use crate::peers::{ANSWERS_WAITING_MAX, Links, Peers};
 use crate::readiness::{LEADERLESS_MAX, SILENCE_MAX, Signs};
 use crate::reading::{Apply, ApplyThread};
-use crate::reports::{self, Reports};
+use crate::reports::Reports;
 use crate::sending::{Outbox, Sender, UNAVAILABLE, refuse};
 use crate::shared::Shared;
 use crate::stop::{Stop, StopKind};
@@ -86,7 +86,7 @@ impl Cluster {
                 .ok_or_else(|| failed(format!("the version {version:?} is too long")))?;
         let incarnation = incarnations::random()
             .ok_or_else(|| failed("the system has no random bits".to_owned()))?;
-        runtime.block_on(names::check(&client, options, incarnation))?;
+        runtime.block_on(drain::check_name(&client, options, incarnation))?;
         let contact = Arc::new(Contact::new(checkpoint.read.number()));
         contact.learn_last(state.last);
         let outbox = Arc::new(Outbox {
@@ -333,7 +333,7 @@ impl Append for Cluster {
                 done(Err(DrainError::Unreachable));
             }
             Ok(node) => {
-                let asked = reports::ask_to_drain(self.client.clone(), self.cluster.clone(), node);
+                let asked = drain::drain(self.client.clone(), self.cluster.clone(), node);
                 self.handle.spawn(async move { done(asked.await) });
             }
             Err(error) => done(Err(error)),

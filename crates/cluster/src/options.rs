@@ -43,7 +43,8 @@ pub struct ServerAddress(ServerAddr);
 pub struct Name(Box<str>);
 
 /// Reason why a text is not a [`Name`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a name has 1 to {NAME_BYTES_MAX} letters, digits, `-` and `_`")]
 pub struct NameError;
 
 /// Credentials of a node for the engine.
@@ -163,17 +164,6 @@ impl fmt::Display for Name {
         f.write_str(&self.0)
     }
 }
-
-impl fmt::Display for NameError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "a name has 1 to {NAME_BYTES_MAX} letters, digits, `-` and `_`"
-        )
-    }
-}
-
-impl std::error::Error for NameError {}
 
 impl SecretText {
     /// Creates a secret from `text`.

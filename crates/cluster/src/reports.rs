@@ -5,16 +5,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use async_nats::connection::State;
 use async_nats::{Client, Message, SubscribeError, Subscriber};
 use futures_util::StreamExt;
-use replication::{
-    Drain, DrainError, Draining, HEARTBEAT_EVERY, Incarnation, NodeCounters, NodeState, NodeStatus,
-    Report,
-};
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use replication::{DrainMessage, HEARTBEAT_EVERY, Incarnation, NodeCounters, NodeState, Report};
+use tokio::time::{MissedTickBehavior, interval};
 
 use crate::connection::ConnectionCounts;
 use crate::host::Host;
@@ -22,9 +18,6 @@ use crate::options::Name;
 use crate::peers::Peers;
 use crate::sending::Outbox;
 use crate::settings;
-
-/// Time for a node to answer a request to drain.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Task that sends the reports of this node and receives those of the others.
 pub(crate) struct Reports {
@@ -101,44 +94,18 @@ impl Reports {
 
     /// Handles a request to drain. Answers it first, as the connection ends with the node.
     async fn drain(&self, message: &Message) {
-        let Ok(Drain { incarnation }) = Drain::decode(&message.payload) else {
+        let Ok(incarnation) = DrainMessage::Request.decode(&message.payload) else {
             return tracing::debug!("a request to drain cannot be read");
         };
         let Some(own) = self.own() else {
             return;
         };
         if let Some(reply) = &message.reply {
-            let answer = Draining { incarnation: own };
-            let _ = self.client.publish(reply.clone(), answer.encode()).await;
+            let answer = DrainMessage::Answer.encode(own);
+            let _ = self.client.publish(reply.clone(), answer).await;
         }
         if own == incarnation {
             self.host.drain();
         }
-    }
-}
-
-/// Requests a node to drain.
-pub(crate) async fn ask_to_drain(
-    client: Client,
-    cluster: Name,
-    node: NodeStatus,
-) -> Result<Incarnation, DrainError> {
-    if client.connection_state() != State::Connected {
-        return Err(DrainError::Unreachable);
-    }
-    let request = Drain {
-        incarnation: node.incarnation,
-    };
-    let subject = settings::drain_subject(&cluster, &node.name);
-    let answer = timeout(DRAIN_TIMEOUT, client.request(subject, request.encode()));
-    let silent = DrainError::Silent {
-        silent: node.silent,
-    };
-    let Ok(Ok(message)) = answer.await else {
-        return Err(silent);
-    };
-    match Draining::decode(&message.payload) {
-        Ok(answer) if answer.incarnation == node.incarnation => Ok(node.incarnation),
-        _ => Err(DrainError::Restarted),
     }
 }

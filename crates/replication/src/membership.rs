@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::incarnation::Incarnation;
 use crate::message::Heartbeat;
-use crate::place::StreamSequence;
+use crate::position::StreamSequence;
 use crate::report::Report;
 use crate::status::NodeStatus;
 use crate::table::Table;

@@ -70,11 +70,18 @@ pub struct Imported {
 }
 
 /// Reason why a graph was not imported.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// The engine or the log cannot be used.
-    Join(JoinError),
+    #[error("{0}")]
+    Join(#[from] JoinError),
     /// The log has entries.
+    #[error(
+        "the log of the cluster has entries already: the stream {stream} ends at entry {last}, but \
+         only a new log can begin with this graph; choose another --cluster-name or, to start the \
+         cluster from scratch, stop all its nodes and delete its streams with `nats stream rm \
+         {stream}` and `nats stream rm {bucket}`"
+    )]
     HasEntries {
         /// Name of the stream.
         stream: String,
@@ -84,6 +91,11 @@ pub enum ImportError {
         last: u64,
     },
     /// The log begins with another graph.
+    #[error(
+        "this cluster has an imported graph, but it is not the one of this data directory ({why}); \
+         choose another --cluster-name, or delete the streams of the cluster with `nats stream rm \
+         {stream}` and `nats stream rm {bucket}`"
+    )]
     OtherGraph {
         /// Name of the stream.
         stream: String,
@@ -93,15 +105,25 @@ pub enum ImportError {
         why: String,
     },
     /// The copy read back from the engine differs from the one sent.
+    #[error(
+        "the copy of the graph read back from the engine differs from the one sent ({why}); no \
+         node can start with it; check the disks of the engine's servers, and run the import again"
+    )]
     Differs {
         /// The difference.
         why: String,
     },
     /// A snapshot cannot be stored or read.
+    #[error("{0}")]
     Snapshot(SnapshotError),
     /// The graph of the data directory cannot be read or copied.
+    #[error("{0}")]
     Graph(String),
     /// Another import of the same cluster has begun.
+    #[error(
+        "another import of this cluster has begun meanwhile, and this one has changed nothing; \
+         wait for the other one, or run this one again"
+    )]
     TakenOver,
 }
 
@@ -368,12 +390,6 @@ impl<R: Read, F: Fn(u64)> Read for Counted<R, F> {
     }
 }
 
-impl From<JoinError> for ImportError {
-    fn from(error: JoinError) -> Self {
-        Self::Join(error)
-    }
-}
-
 impl From<SnapshotError> for ImportError {
     fn from(error: SnapshotError) -> Self {
         match error {
@@ -394,49 +410,6 @@ impl From<GraphError> for ImportError {
         Self::Graph(error.to_string())
     }
 }
-
-impl fmt::Display for ImportError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Join(error) => error.fmt(f),
-            Self::HasEntries {
-                stream,
-                bucket,
-                last,
-            } => write!(
-                f,
-                "the log of the cluster has entries already: the stream {stream} ends at entry \
-                 {last}, but only a new log can begin with this graph; choose another \
-                 --cluster-name or, to start the cluster from scratch, stop all its nodes and \
-                 delete its streams with `nats stream rm {stream}` and `nats stream rm {bucket}`"
-            ),
-            Self::OtherGraph {
-                stream,
-                bucket,
-                why,
-            } => write!(
-                f,
-                "this cluster has an imported graph, but it is not the one of this data directory \
-                 ({why}); choose another --cluster-name, or delete the streams of the cluster \
-                 with `nats stream rm {stream}` and `nats stream rm {bucket}`"
-            ),
-            Self::Differs { why } => write!(
-                f,
-                "the copy of the graph read back from the engine differs from the one sent \
-                 ({why}); no node can start with it; check the disks of the engine's servers, and \
-                 run the import again"
-            ),
-            Self::Snapshot(error) => error.fmt(f),
-            Self::Graph(reason) => f.write_str(reason),
-            Self::TakenOver => f.write_str(
-                "another import of this cluster has begun meanwhile, and this one has changed \
-                 nothing; wait for the other one, or run this one again",
-            ),
-        }
-    }
-}
-
-impl std::error::Error for ImportError {}
 
 impl fmt::Debug for Importer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
