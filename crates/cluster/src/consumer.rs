@@ -9,19 +9,19 @@
 mod delivery;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, push};
-use async_nats::{Client, StatusCode, Subscriber};
+use async_nats::{StatusCode, Subscriber};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::contact::Contact;
 use crate::doubt::Doubt;
-use crate::stream::{LogStream, SILENCE_MAX};
+use crate::shared::Shared;
+use crate::stream::SILENCE_MAX;
 use delivery::Delivery;
 
 /// Interval of the consumer's heartbeats when it has nothing to deliver. The minimum of the engine
@@ -91,21 +91,9 @@ enum Broken {
     Rewritten,
 }
 
-/// Counters of consumers.
-#[derive(Debug, Default)]
-pub(crate) struct ConsumerCounts {
-    /// Number of consumers created, including the first one.
-    pub(crate) made: AtomicU64,
-    /// Number of consumers replaced because they were silent or stalled.
-    pub(crate) silent: AtomicU64,
-    /// Number of consumers replaced because a message was missing or differed.
-    pub(crate) skipped: AtomicU64,
-}
-
 /// Reader of the log. Runs as a separate task.
 pub(crate) struct Consumer {
-    client: Client,
-    stream: LogStream,
+    shared: Arc<Shared>,
     /// Sequence of the next message.
     next: u64,
     /// Previous message, if this run has read it.
@@ -114,30 +102,18 @@ pub(crate) struct Consumer {
     rewritten: Doubt,
     output: mpsc::Sender<Message>,
     room: Arc<Semaphore>,
-    counts: Arc<ConsumerCounts>,
-    contact: Arc<Contact>,
 }
 
 impl Consumer {
     /// Creates a reader whose first message has the sequence `next`.
-    pub(crate) fn new(
-        client: Client,
-        stream: LogStream,
-        next: u64,
-        output: mpsc::Sender<Message>,
-        counts: Arc<ConsumerCounts>,
-        contact: Arc<Contact>,
-    ) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, next: u64, output: mpsc::Sender<Message>) -> Self {
         Self {
-            client,
-            stream,
+            shared,
             next,
             last: None,
             rewritten: Doubt::default(),
             output,
             room: Arc::new(Semaphore::new(KIBIBYTES_MAX as usize)),
-            counts,
-            contact,
         }
     }
 
@@ -148,18 +124,18 @@ impl Consumer {
                 if self.output.is_closed() {
                     return End::Closed;
                 }
-                self.contact.record_consumer(false);
+                self.shared.outbox.contact.record_consumer(false);
                 self.check_server().await;
                 sleep(PAUSE).await;
                 continue;
             };
-            self.contact.record_consumer(true);
-            self.counts.made.fetch_add(1, Ordering::Relaxed);
+            self.shared.outbox.contact.record_consumer(true);
+            self.shared.counts.consumers.fetch_add(1, Ordering::Relaxed);
             let counter = match self.deliver(messages).await {
                 Ok(end) => return end,
-                Err(Broken::Silent | Broken::Stalled) => &self.counts.silent,
+                Err(Broken::Silent | Broken::Stalled) => &self.shared.counts.consumers_silent,
                 Err(Broken::Skipped | Broken::Unsubscribed | Broken::Rewritten) => {
-                    &self.counts.skipped
+                    &self.shared.counts.consumers_skipped
                 }
             };
             counter.fetch_add(1, Ordering::Relaxed);
@@ -169,8 +145,8 @@ impl Consumer {
     /// Creates a consumer that begins with the last message if there is one to compare, otherwise
     /// with the next.
     async fn create(&self) -> Result<Subscriber, async_nats::Error> {
-        let inbox = self.client.new_inbox();
-        let messages = self.client.subscribe(inbox.clone()).await?;
+        let inbox = self.shared.client.new_inbox();
+        let messages = self.shared.client.subscribe(inbox.clone()).await?;
         let config = push::Config {
             deliver_subject: inbox,
             deliver_policy: DeliverPolicy::ByStartSequence {
@@ -185,17 +161,17 @@ impl Consumer {
             memory_storage: true,
             ..push::Config::default()
         };
-        let context = &self.stream.context;
-        let name = &self.stream.name;
+        let context = &self.shared.stream.context;
+        let name = &self.shared.stream.name;
         context.create_consumer_on_stream(config, name).await?;
         Ok(messages)
     }
 
     /// Reconnects if the server does not answer although the connection is open, as a stopped one.
     async fn check_server(&self) {
-        if !self.stream.is_server_there().await {
+        if !self.shared.stream.is_server_there().await {
             // This only fails if the node has ended.
-            let _ = self.client.force_reconnect().await;
+            let _ = self.shared.client.force_reconnect().await;
         }
     }
 
@@ -210,12 +186,11 @@ impl Consumer {
                 Ok(None) => return Err(Broken::Unsubscribed),
                 Err(_) => return Err(Broken::Silent),
             };
-            self.contact.hear();
+            self.shared.outbox.contact.hear();
             if message.status.is_some() {
                 self.answer(&message, consumed).await?;
                 heard = Instant::now();
-                let (_, last) = self.contact.places();
-                if last < self.next {
+                if self.shared.outbox.contact.last() < self.next {
                     idle_since = None;
                 } else if idle_since.get_or_insert(heard).elapsed() > STALLED_MAX {
                     return Err(Broken::Stalled);
@@ -245,7 +220,10 @@ impl Consumer {
                 }
                 sequence if sequence > self.next => return Err(Broken::Skipped),
                 sequence => {
-                    self.contact.learn_last(sequence + delivery.pending);
+                    self.shared
+                        .outbox
+                        .contact
+                        .learn_last(sequence + delivery.pending);
                     let seconds = delivery.seconds;
                     self.last = Some(message.payload.clone());
                     let handed_on = self.hand_on(sequence, seconds, message.payload).await;
@@ -264,7 +242,10 @@ impl Consumer {
     /// not show if an engine has lost the end of the log and stored other entries since.
     async fn compare(&mut self, payload: &Bytes) -> Result<Option<End>, Broken> {
         let is_other = self.last.as_ref().is_some_and(|last| last != payload);
-        if self.rewritten.note(self.contact.now(), is_other) {
+        if self
+            .rewritten
+            .note(self.shared.outbox.contact.now(), is_other)
+        {
             let sequence = self.next - 1;
             return Ok(Some(End::Rewritten { sequence }));
         }
@@ -295,7 +276,12 @@ impl Consumer {
         let request = message.reply.as_ref().map(ToString::to_string);
         // All messages before it have been passed on, so the engine may continue.
         if let Some(subject) = request.or(stalled)
-            && self.client.publish(subject, Bytes::new()).await.is_err()
+            && self
+                .shared
+                .client
+                .publish(subject, Bytes::new())
+                .await
+                .is_err()
         {
             return Err(Broken::Unsubscribed);
         }

@@ -9,7 +9,7 @@ use async_nats::jetstream::context::{
 use async_nats::jetstream::stream::{Config, Info};
 use async_nats::jetstream::{Context, ErrorCode};
 use bytes::Bytes;
-use replication::StreamSequence;
+use replication::{FollowerStatus, StreamSequence};
 use tokio::time::timeout;
 
 use crate::connection::REQUEST_TIMEOUT;
@@ -59,22 +59,9 @@ pub struct LogState {
     /// Maximum size of the log, in bytes; 0 without a limit.
     pub bytes_max: u64,
     /// Server that leads the log; `None` during an election.
-    pub leader: Option<String>,
+    pub leader: Option<Box<str>>,
     /// Servers that follow the leader.
-    pub followers: Vec<Follower>,
-}
-
-/// Server of the engine that follows the leader of the log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Follower {
-    /// Name of the server.
-    pub name: String,
-    /// Whether it has all entries.
-    pub is_current: bool,
-    /// Number of operations by which it is behind.
-    pub lag: u64,
-    /// Time since the leader last heard from it.
-    pub silent: Duration,
+    pub followers: Vec<FollowerStatus>,
 }
 
 impl LogStream {
@@ -180,7 +167,7 @@ impl LogStream {
         }
         let server = self.context.client().server_info().server_name;
         LogState {
-            leader: Some(server),
+            leader: Some(server.into()),
             ..state
         }
     }
@@ -301,8 +288,8 @@ impl LogState {
         let followers = cluster.map(|cluster| {
             let followers = cluster.replicas.iter();
             followers
-                .map(|replica| Follower {
-                    name: replica.name.clone(),
+                .map(|replica| FollowerStatus {
+                    name: replica.name.as_str().into(),
                     is_current: replica.current && !replica.offline,
                     lag: replica.lag.unwrap_or(0),
                     silent: replica.active,
@@ -314,7 +301,7 @@ impl LogState {
             last: info.state.last_sequence,
             bytes: info.state.bytes,
             bytes_max: u64::try_from(info.config.max_bytes).unwrap_or(0),
-            leader: cluster.and_then(|cluster| cluster.leader.clone()),
+            leader: cluster.and_then(|cluster| cluster.leader.as_deref().map(Box::from)),
             followers: followers.unwrap_or_default(),
         }
     }
@@ -322,7 +309,7 @@ impl LogState {
     /// Returns whether the leader can store entries, as it has contact to a majority of the servers
     /// that store the log, including itself.
     pub(crate) fn has_majority(&self) -> bool {
-        let heard = |it: &&Follower| it.silent <= FOLLOWERS_SILENT_MAX;
+        let heard = |it: &&FollowerStatus| it.silent <= FOLLOWERS_SILENT_MAX;
         let servers = self.followers.len() + 1;
         let heard = self.followers.iter().filter(heard).count() + 1;
         self.leader.is_some() && 2 * heard > servers
@@ -358,15 +345,15 @@ mod tests {
     use super::*;
 
     fn state(silent: &[u64]) -> LogState {
-        let follower = |&seconds: &u64| Follower {
-            name: "s".to_owned(),
+        let follower = |&seconds: &u64| FollowerStatus {
+            name: "s".into(),
             is_current: true,
             lag: 0,
             silent: Duration::from_secs(seconds),
         };
         LogState {
             last: 7,
-            leader: Some("s0".to_owned()),
+            leader: Some("s0".into()),
             followers: silent.iter().map(follower).collect(),
             ..LogState::default()
         }
