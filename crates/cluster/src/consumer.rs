@@ -20,6 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::doubt::Doubt;
+use crate::error::JoinError;
 use crate::shared::Shared;
 use crate::stream::SILENCE_MAX;
 use delivery::Delivery;
@@ -62,33 +63,16 @@ pub(crate) struct Message {
     _room: OwnedSemaphorePermit,
 }
 
-/// Reason why the consumer has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
-    /// The apply thread has ended.
-    Closed,
-    /// The log no longer has the next message.
-    Trimmed {
-        /// Sequence of the next message.
-        next: u64,
-        /// Sequence of the oldest message of the log.
-        first: u64,
-    },
-    /// The log has another message in place of the last one.
-    Rewritten {
-        /// Sequence of that message.
-        sequence: u64,
-    },
-}
+/// How a consumer ends: because the apply thread has ended, or with an error.
+type End = Result<(), JoinError>;
 
 /// Reason why a consumer is replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Broken {
+    /// It was silent, or delivered nothing although the log grows.
     Silent,
-    Stalled,
+    /// A message is missing or differs, or the consumer is gone.
     Skipped,
-    Unsubscribed,
-    Rewritten,
 }
 
 /// Reader of the log. Runs as a separate task.
@@ -117,12 +101,16 @@ impl Consumer {
         }
     }
 
-    /// Delivers messages until no further ones can be delivered.
+    /// Delivers messages until the apply thread has ended.
+    ///
+    /// # Errors
+    ///
+    /// When the log no longer has the next message, or has another one in place of the last.
     pub(crate) async fn run(mut self) -> End {
         loop {
             let Ok(messages) = self.create().await else {
                 if self.output.is_closed() {
-                    return End::Closed;
+                    return Ok(());
                 }
                 self.shared.outbox.contact.record_consumer(false);
                 self.check_server().await;
@@ -133,10 +121,8 @@ impl Consumer {
             self.shared.counts.consumers.fetch_add(1, Ordering::Relaxed);
             let counter = match self.deliver(messages).await {
                 Ok(end) => return end,
-                Err(Broken::Silent | Broken::Stalled) => &self.shared.counts.consumers_silent,
-                Err(Broken::Skipped | Broken::Unsubscribed | Broken::Rewritten) => {
-                    &self.shared.counts.consumers_skipped
-                }
+                Err(Broken::Silent) => &self.shared.counts.consumers_silent,
+                Err(Broken::Skipped) => &self.shared.counts.consumers_skipped,
             };
             counter.fetch_add(1, Ordering::Relaxed);
         }
@@ -183,7 +169,7 @@ impl Consumer {
         loop {
             let message = match timeout_at(heard + SILENCE_MAX, messages.next()).await {
                 Ok(Some(message)) => message,
-                Ok(None) => return Err(Broken::Unsubscribed),
+                Ok(None) => return Err(Broken::Skipped),
                 Err(_) => return Err(Broken::Silent),
             };
             self.shared.outbox.contact.hear();
@@ -193,7 +179,7 @@ impl Consumer {
                 if self.shared.outbox.contact.last() < self.next {
                     idle_since = None;
                 } else if idle_since.get_or_insert(heard).elapsed() > STALLED_MAX {
-                    return Err(Broken::Stalled);
+                    return Err(Broken::Silent);
                 }
                 continue;
             }
@@ -208,15 +194,15 @@ impl Consumer {
             consumed += 1;
             match delivery.stream_sequence {
                 sequence if sequence + 1 == self.next && self.last.is_some() => {
-                    if let Some(end) = self.compare(&message.payload).await? {
-                        return Ok(end);
+                    if let Some(error) = self.compare(&message.payload).await? {
+                        return Ok(Err(error));
                     }
                 }
                 // After an election a message may be delivered again.
                 sequence if sequence < self.next => {}
                 sequence if sequence > self.next && consumed == 1 => {
                     let (next, first) = (self.next, sequence);
-                    return Ok(End::Trimmed { next, first });
+                    return Ok(Err(JoinError::Trimmed { next, first }));
                 }
                 sequence if sequence > self.next => return Err(Broken::Skipped),
                 sequence => {
@@ -228,7 +214,7 @@ impl Consumer {
                     self.last = Some(message.payload.clone());
                     let handed_on = self.hand_on(sequence, seconds, message.payload).await;
                     if handed_on.is_err() {
-                        return Ok(End::Closed);
+                        return Ok(Ok(()));
                     }
                     self.next += 1;
                 }
@@ -240,14 +226,14 @@ impl Consumer {
 
     /// Compares the last message with the one that the log has in its place now. The sequences do
     /// not show if an engine has lost the end of the log and stored other entries since.
-    async fn compare(&mut self, payload: &Bytes) -> Result<Option<End>, Broken> {
+    async fn compare(&mut self, payload: &Bytes) -> Result<Option<JoinError>, Broken> {
         let is_other = self.last.as_ref().is_some_and(|last| last != payload);
         if self
             .rewritten
             .note(self.shared.outbox.contact.now(), is_other)
         {
             let sequence = self.next - 1;
-            return Ok(Some(End::Rewritten { sequence }));
+            return Ok(Some(JoinError::Rewritten { sequence }));
         }
         if !is_other {
             return Ok(None);
@@ -258,14 +244,14 @@ impl Consumer {
             self.next - 1
         );
         sleep(REWRITTEN_PAUSE).await;
-        Err(Broken::Rewritten)
+        Err(Broken::Skipped)
     }
 
     /// Answers a status message of the engine.
     async fn answer(&self, message: &async_nats::Message, consumed: u64) -> Result<(), Broken> {
         if message.status != Some(StatusCode::IDLE_HEARTBEAT) {
             // The consumer or its stream is gone.
-            return Err(Broken::Unsubscribed);
+            return Err(Broken::Skipped);
         }
         let header = |name: &str| message.headers.as_ref().and_then(|it| it.get(name));
         let last = header("Nats-Last-Consumer").and_then(|it| it.as_str().parse().ok());
@@ -283,7 +269,7 @@ impl Consumer {
                 .await
                 .is_err()
         {
-            return Err(Broken::Unsubscribed);
+            return Err(Broken::Skipped);
         }
         Ok(())
     }

@@ -110,8 +110,10 @@ pub(crate) fn start_runtime() -> Result<Runtime, JoinError> {
         .thread_name("encke-cluster")
         .enable_all()
         .build()
-        .map_err(|error| JoinError::Request {
-            reason: format!("threads for the cluster cannot be started: {error}"),
+        .map_err(|error| {
+            JoinError::Request(format!(
+                "threads for the cluster cannot be started: {error}"
+            ))
         })
 }
 

@@ -16,30 +16,21 @@ pub enum JoinError {
         /// Error of the last one.
         reason: String,
     },
-    /// The engine refuses the credentials.
+    /// The engine refuses the credentials, with this answer.
     #[error(
-        "the cluster's engine refuses the credentials ({reason}); see --cluster-user, \
+        "the cluster's engine refuses the credentials ({0}); see --cluster-user, \
          --cluster-token-file, --cluster-nkey-file and --cluster-credentials"
     )]
-    Unauthorized {
-        /// Answer of the server.
-        reason: String,
-    },
-    /// A file with certificates or credentials cannot be used.
-    #[error("{reason}")]
-    File {
-        /// Description of the error.
-        reason: String,
-    },
-    /// The engine has no JetStream, or it is disabled for this account.
+    Unauthorized(String),
+    /// A file with certificates or credentials cannot be used, for this reason.
+    #[error("{0}")]
+    File(String),
+    /// The engine has no JetStream, or it is disabled for this account, as this answer says.
     #[error(
-        "the cluster's engine has no JetStream for this account ({reason}); start nats-server with \
+        "the cluster's engine has no JetStream for this account ({0}); start nats-server with \
          --jetstream, or enable it for the account"
     )]
-    NoJetStream {
-        /// Answer of the server.
-        reason: String,
-    },
+    NoJetStream(String),
     /// The server's version is too old.
     #[error("the cluster's engine is nats-server {version}; Encke needs 2.10.23 or newer")]
     TooOld {
@@ -134,12 +125,9 @@ pub enum JoinError {
         /// Incarnation of the other node.
         incarnation: Incarnation,
     },
-    /// A request to the engine failed.
-    #[error("{reason}")]
-    Request {
-        /// The request, and the answer of the server.
-        reason: String,
-    },
+    /// A request to the engine failed: this one, with this answer.
+    #[error("{0}")]
+    Request(String),
 }
 
 /// Reason why a node has stopped applying entries.

@@ -29,8 +29,6 @@ mod waiting;
 mod incarnations;
 /// The outbox: the writer of a node.
 mod outbox;
-/// The other nodes: receipts and membership.
-mod peers;
 /// State shared by the tasks and threads of a node, and its interface to its server.
 mod shared;
 /// Regular requests for the state of the log.

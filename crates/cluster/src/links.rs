@@ -16,11 +16,10 @@ use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::outbox::refuse;
-use crate::peers::complete;
 use crate::readiness::SILENCE_MAX;
 use crate::settings;
 use crate::shared::Shared;
-use crate::waiting::Waiting;
+use crate::waiting::{Waiting, complete};
 
 /// Maximum number of answers that wait to be sent. Beyond it this node is missing in receipts.
 pub(crate) const ANSWERS_WAITING_MAX: usize = 16_384;
@@ -76,17 +75,17 @@ impl Links {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut batch = Vec::new();
         loop {
-            let peers = &self.shared.peers;
+            let shared = &self.shared;
             tokio::select! {
                 Some(message) = self.heartbeats.next() => self.heartbeat(&message.payload),
                 Some(message) = self.answers.next() => match Answers::decode(&message.payload) {
                     Ok(Answers { node, answers }) => {
-                        answers.into_iter().for_each(|answer| peers.answer(node, answer));
+                        answers.into_iter().for_each(|answer| shared.answer(node, answer));
                     }
                     Err(error) => tracing::debug!("a node's answer cannot be read: {error}"),
                 },
                 Some(message) = self.reports.next() => match Report::decode(&message.payload) {
-                    Ok(report) => peers.membership.lock().report(report),
+                    Ok(report) => shared.membership.lock().report(report),
                     Err(error) => tracing::debug!("a node's report cannot be read: {error}"),
                 },
                 Some(message) = self.drains.next() => self.drain(&message).await,
@@ -109,11 +108,7 @@ impl Links {
                     .outbox
                     .contact
                     .learn_last(heartbeat.applied.number());
-                self.shared
-                    .peers
-                    .membership
-                    .lock()
-                    .heartbeat(now, heartbeat);
+                self.shared.membership.lock().heartbeat(now, heartbeat);
             }
             Err(error) => tracing::debug!("a node's heartbeat cannot be read: {error}"),
         }
@@ -122,14 +117,14 @@ impl Links {
     async fn tick(&self) {
         let contact = &self.shared.outbox.contact;
         let now = contact.now();
-        let expired = self.shared.peers.receipts.lock().expire(now);
+        let expired = self.shared.receipts.lock().expire(now);
         complete(expired);
         let own = self.shared.outbox.incarnation();
         let (gone, is_due) = {
-            let mut membership = self.shared.peers.membership.lock();
+            let mut membership = self.shared.membership.lock();
             if let Some(namesake) = own.and_then(|own| membership.namesake(own)) {
                 // One is enough, so later ones are ignored.
-                let _ = self.shared.peers.namesake.set(namesake);
+                let _ = self.shared.namesake.set(namesake);
             }
             if contact.silence() > SILENCE_MAX {
                 membership.reset(now);

@@ -15,7 +15,7 @@ use replication::{
 use tokio::runtime::Runtime;
 use tokio::sync::{Notify, mpsc};
 
-use crate::consumer::{Consumer, End, MESSAGES_MAX};
+use crate::consumer::{Consumer, MESSAGES_MAX};
 use crate::contact::Contact;
 use crate::drain;
 use crate::engine::Engine;
@@ -25,7 +25,6 @@ use crate::inquiry::{self, Inquiry};
 use crate::links::{ANSWERS_WAITING_MAX, Links};
 use crate::options::Options;
 use crate::outbox::{Outbox, UNAVAILABLE, refuse};
-use crate::peers::Peers;
 use crate::readiness::{LEADERLESS_MAX, SILENCE_MAX};
 use crate::reading::{Apply, ApplyThread};
 use crate::sending::{self, Sender};
@@ -64,14 +63,14 @@ impl Cluster {
             stream,
             state,
         } = engine;
-        let failed = |reason: String| JoinError::Request { reason };
         let checkpoint = applier.start();
         state.check_start(checkpoint.read)?;
         let writer_options =
-            WriterOptions::new(options.node.as_str(), version, client.max_payload())
-                .ok_or_else(|| failed(format!("the version {version:?} is too long")))?;
+            WriterOptions::new(options.node.as_str(), version, client.max_payload()).ok_or_else(
+                || JoinError::Request(format!("the version {version:?} is too long")),
+            )?;
         let incarnation = incarnations::random()
-            .ok_or_else(|| failed("the system has no random bits".to_owned()))?;
+            .ok_or_else(|| JoinError::Request("the system has no random bits".to_owned()))?;
         runtime.block_on(drain::check_name(&client, options, incarnation))?;
         let contact = Contact::new(checkpoint.read.number());
         contact.learn_last(state.last);
@@ -93,12 +92,10 @@ impl Cluster {
                 contact,
                 wake: Notify::new(),
             },
-            peers: Peers {
-                receipts: Mutex::default(),
-                membership: Mutex::new(membership),
-                namesake: OnceLock::new(),
-                answers,
-            },
+            receipts: Mutex::default(),
+            membership: Mutex::new(membership),
+            namesake: OnceLock::new(),
+            answers,
             connection: counts,
             counts: Counts::default(),
             log: Mutex::new(state),
@@ -119,7 +116,9 @@ impl Cluster {
                     stopped.stop(StopKind::Entry, reason);
                 }
             })
-            .map_err(|error| failed(format!("the apply thread cannot be started: {error}")))?;
+            .map_err(|error| {
+                JoinError::Request(format!("the apply thread cannot be started: {error}"))
+            })?;
         let inbox = shared.client.new_inbox();
         let subscribed = runtime.block_on(async {
             let links = Links::subscribe(Arc::clone(&shared)).await?;
@@ -127,7 +126,7 @@ impl Cluster {
             Ok((links, acknowledgements))
         });
         let (links, acknowledgements) = subscribed.map_err(|error: SubscribeError| {
-            failed(format!(
+            JoinError::Request(format!(
                 "the cluster's engine accepts no subscription: {error}"
             ))
         })?;
@@ -178,7 +177,7 @@ impl Cluster {
 
     /// Returns why the node must end, if there is an earlier one with its name.
     pub fn namesake(&self) -> Option<JoinError> {
-        let incarnation = *self.shared.peers.namesake.get()?;
+        let incarnation = *self.shared.namesake.get()?;
         let node = self.shared.node.to_string();
         Some(JoinError::NameTaken { node, incarnation })
     }
@@ -190,12 +189,7 @@ impl Cluster {
     pub fn cut_off(&self) -> Duration {
         let contact = &self.shared.outbox.contact;
         let own = self.shared.outbox.incarnation();
-        let hears_all = self
-            .shared
-            .peers
-            .membership
-            .lock()
-            .hears_all(contact.now(), own);
+        let hears_all = self.shared.membership.lock().hears_all(contact.now(), own);
         match hears_all {
             true => contact.silence(),
             false => contact.silence().max(contact.leaderless()),
@@ -237,7 +231,7 @@ impl Append for Cluster {
     fn status(&self) -> Status {
         let Shared {
             outbox,
-            peers,
+            membership,
             counts,
             ..
         } = &*self.shared;
@@ -264,14 +258,14 @@ impl Append for Cluster {
             skipped: counts.skipped.load(Ordering::Relaxed),
             resent,
             engine: self.shared.engine(),
-            nodes: peers.membership.lock().status(contact.now()),
+            nodes: membership.lock().status(contact.now()),
         }
     }
 
     fn drain(&self, node: &str, done: DrainDone) {
         let now = self.shared.outbox.contact.now();
         let found = {
-            let membership = self.shared.peers.membership.lock();
+            let membership = self.shared.membership.lock();
             let names = || membership.status(now).into_iter().map(|node| node.name);
             membership
                 .find(now, node)
@@ -310,12 +304,13 @@ impl fmt::Debug for Cluster {
     }
 }
 
-/// Runs the consumer. Records why it has ended.
+/// Runs the consumer. Records why it can deliver no more.
 async fn deliver(consumer: Consumer, shared: Arc<Shared>) {
-    let (kind, reason) = match consumer.run().await {
-        End::Closed => return,
-        End::Trimmed { next, first } => (StopKind::Trimmed, JoinError::Trimmed { next, first }),
-        End::Rewritten { sequence } => (StopKind::OtherLog, JoinError::Rewritten { sequence }),
-    };
-    shared.stop(kind, reason.to_string());
+    if let Err(error) = consumer.run().await {
+        let kind = match error {
+            JoinError::Trimmed { .. } => StopKind::Trimmed,
+            _ => StopKind::OtherLog,
+        };
+        shared.stop(kind, error.to_string());
+    }
 }

@@ -5,9 +5,10 @@
 use std::time::Duration;
 
 use async_nats::Message;
+use async_nats::jetstream::publish::PublishAck;
+use async_nats::jetstream::response::Response;
 use parking_lot::Mutex;
 use replication::{AppendError, Command, Incarnation, Refused, StreamSequence, Writer};
-use serde::Deserialize;
 use tokio::sync::Notify;
 
 use crate::contact::Contact;
@@ -26,19 +27,6 @@ pub(crate) struct Outbox {
     pub(crate) contact: Contact,
     /// Wakes the sending task.
     pub(crate) wake: Notify,
-}
-
-/// Answer of the engine to an entry (`PubAck` of the JetStream API).
-#[derive(Debug, Deserialize)]
-struct Answer {
-    seq: Option<u64>,
-    error: Option<Refusal>,
-}
-
-/// Reason why the engine did not store an entry.
-#[derive(Debug, Deserialize)]
-struct Refusal {
-    description: Option<String>,
 }
 
 impl Outbox {
@@ -78,18 +66,23 @@ impl Outbox {
         let Some((incarnation, number)) = entry_of(&message.subject) else {
             return;
         };
-        let answer = serde_json::from_slice::<Answer>(&message.payload).ok();
-        let stored = answer.as_ref().filter(|answer| answer.error.is_none());
-        let sequence = stored.and_then(|answer| StreamSequence::new(answer.seq?));
-        match sequence {
+        let stored = match serde_json::from_slice(&message.payload) {
+            Ok(Response::Ok(PublishAck { sequence, .. })) => StreamSequence::new(sequence),
+            Ok(Response::Err { error }) => {
+                tracing::debug!("the engine did not store an entry: {error}");
+                None
+            }
+            Err(_) => {
+                tracing::debug!("the engine did not store an entry: the log has no leader");
+                None
+            }
+        };
+        match stored {
             Some(sequence) => {
                 self.contact.hear_leader(sequence.number());
                 self.with(|writer| writer.acknowledged(incarnation, number, sequence));
             }
             None => {
-                let reason = answer.and_then(|answer| answer.error?.description);
-                let reason = reason.unwrap_or_else(|| "the log has no leader".to_owned());
-                tracing::debug!("the engine did not store an entry: {reason}");
                 let now = self.contact.now();
                 self.with(|writer| writer.refused(now, incarnation, number));
             }
@@ -128,13 +121,15 @@ mod tests {
 
     #[test]
     fn both_kinds_of_answers_are_decoded() {
-        let parse = |text: &str| serde_json::from_str::<Answer>(text).unwrap();
+        let parse = |text: &str| serde_json::from_str::<Response<PublishAck>>(text).unwrap();
         let stored = parse(r#"{"stream":"encke-a","seq":7}"#);
-        assert_eq!((stored.seq, stored.error.is_none()), (Some(7), true));
+        assert!(matches!(stored, Response::Ok(ack) if ack.sequence == 7));
         let text =
             r#"{"error":{"code":503,"err_code":10077,"description":"full"},"stream":"a","seq":0}"#;
-        let refused = parse(text).error.and_then(|error| error.description);
-        assert_eq!(refused.as_deref(), Some("full"));
+        let Response::Err { error } = parse(text) else {
+            panic!("it was not stored");
+        };
+        assert!(error.to_string().contains("full"), "{error}");
     }
 
     /// If the node first forgot the time without a leader, entries that others have written

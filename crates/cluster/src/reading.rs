@@ -7,17 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use replication::{
-    ANSWER_TIME, Answer, Applied, Checkpoint, Command, Entry, Finished, Incarnation, Outcome, Read,
-    ReadError, Reader, StreamSequence, Wait,
+    ANSWER_TIME, Answer, Checkpoint, Command, Entry, Finished, Incarnation, Outcome, Read,
+    ReadError, Reader, Receipt, StreamSequence, Wait,
 };
 use tokio::sync::mpsc::Receiver;
 use tokio::time::timeout;
 
 use crate::consumer::Message;
-use crate::peers;
 use crate::pending::Pending;
 use crate::shared::Shared;
-use crate::waiting::Waiting;
+use crate::waiting::{Waiting, complete};
 
 /// Context of an entry that was read.
 #[derive(Debug, Clone, Copy)]
@@ -122,10 +121,10 @@ impl<A: Apply> ApplyThread<A> {
         }
         let now = self.shared.outbox.contact.now();
         let table = self.reader.table();
-        self.shared.peers.membership.lock().sync(now, table);
+        self.shared.membership.lock().sync(now, table);
         for &incarnation in &read.ended {
-            let receipts = self.shared.peers.receipts.lock().gone(incarnation);
-            peers::complete(receipts);
+            let receipts = self.shared.receipts.lock().gone(incarnation);
+            complete(receipts);
         }
     }
 
@@ -141,10 +140,19 @@ impl<A: Apply> ApplyThread<A> {
         let has_events = results.iter().any(Pending::is_event);
         let waits = |it: &Finished<Waiting>| has_events && it.token.wait() == Wait::Delivered;
         let (later, now) = finished.into_iter().partition::<Vec<_>, _>(waits);
-        answer(now, &results);
+        if !now.is_empty() {
+            // Its answers are those of this node alone.
+            complete([Receipt {
+                sequence,
+                token: now,
+                results: results.iter().map(Pending::so_far).collect(),
+                nodes: 1,
+                missing: Vec::new(),
+            }]);
+        }
         let table = self.reader.table();
-        let mut receipts = self.shared.peers.receipts.lock();
-        let complete = match later.is_empty() {
+        let mut receipts = self.shared.receipts.lock();
+        let done = match later.is_empty() {
             true => Vec::new(),
             false => {
                 let results = results.iter().map(Pending::without_counts).collect();
@@ -154,7 +162,7 @@ impl<A: Apply> ApplyThread<A> {
         };
         receipts.read(sequence);
         drop(receipts);
-        peers::complete(complete);
+        complete(done);
         let own = own.filter(|&own| table.member(own).is_some());
         let writer = table.member(read.head.incarnation);
         if let Some((own, writer)) = own.zip(writer).filter(|_| has_events) {
@@ -182,8 +190,8 @@ impl<A: Apply> ApplyThread<A> {
             let answer = Answer { sequence, events };
             match to {
                 // If too many answers are waiting, this node is missing in some receipts.
-                Some(name) => drop(shared.peers.answers.try_send((name, answer))),
-                None => shared.peers.answer(own, answer),
+                Some(name) => drop(shared.answers.try_send((name, answer))),
+                None => shared.answer(own, answer),
             }
         };
         if is_settled {
@@ -199,24 +207,6 @@ impl<A: Apply> ApplyThread<A> {
             if timeout(ANSWER_TIME, settled).await.is_ok() {
                 give(&results);
             }
-        });
-    }
-}
-
-/// Answers appends with the current results of their commands.
-fn answer(finished: Vec<Finished<Waiting>>, results: &[Pending]) {
-    for Finished {
-        token,
-        first,
-        commands,
-    } in finished
-    {
-        let own = results.iter().skip(first.index().into()).take(commands);
-        token.finish(Applied {
-            first,
-            results: own.map(Pending::so_far).collect(),
-            nodes: 1,
-            missing: Vec::new(),
         });
     }
 }

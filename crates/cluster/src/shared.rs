@@ -6,18 +6,22 @@ use std::sync::{Arc, OnceLock};
 use async_nats::Client;
 use async_nats::connection::State;
 use parking_lot::Mutex;
-use replication::{EngineStatus, NodeCounters};
+use replication::{
+    Answer, EngineStatus, Finished, Incarnation, Membership, NodeCounters, Receipts,
+};
 use tokio::runtime::Handle;
+use tokio::sync::mpsc;
 
 use crate::connection::ConnectionCounts;
 use crate::error::{Stop, StopKind};
 use crate::options::Name;
 use crate::outbox::Outbox;
-use crate::peers::Peers;
 use crate::readiness::Signs;
 use crate::stream::{LogState, LogStream};
+use crate::waiting::{Waiting, complete};
 
-/// Interface of a node to the server in which it runs. Called on threads of the cluster; no call may block.
+/// Interface of a node to the server in which it runs. Called on threads of the cluster; no call may
+/// block.
 pub trait Host: Send + Sync + 'static {
     /// Returns the counters of the server. The node fills in those of the log.
     fn counters(&self) -> NodeCounters;
@@ -43,7 +47,12 @@ pub(crate) struct Shared {
     pub(crate) runtime: Handle,
     pub(crate) host: Arc<dyn Host>,
     pub(crate) outbox: Outbox,
-    pub(crate) peers: Peers,
+    pub(crate) receipts: Mutex<Receipts<Vec<Finished<Waiting>>>>,
+    pub(crate) membership: Mutex<Membership>,
+    /// Incarnation of an earlier node with the same name, if there is one. Then this node must end.
+    pub(crate) namesake: OnceLock<Incarnation>,
+    /// Answers that wait to be sent to the writers of the entries.
+    pub(crate) answers: mpsc::Sender<(Box<str>, Answer)>,
     pub(crate) connection: Arc<ConnectionCounts>,
     pub(crate) counts: Counts,
     /// Latest answer of the log's leader.
@@ -73,6 +82,12 @@ impl Shared {
         tracing::error!("this node no longer applies entries of the cluster's log: {reason}");
         // Only the first reason counts, as later ones are its consequences.
         let _ = self.stopped.set(Stop { reason, kind });
+    }
+
+    /// Records the answer of a node to an entry of this one.
+    pub(crate) fn answer(&self, node: Incarnation, answer: Answer) {
+        let receipt = self.receipts.lock().answer(node, answer);
+        complete(receipt);
     }
 
     /// Returns whether there is a connection to the engine.

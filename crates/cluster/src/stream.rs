@@ -6,7 +6,7 @@ use async_nats::Client;
 use async_nats::jetstream::context::{
     CreateStreamErrorKind, GetStreamError, GetStreamErrorKind, RequestErrorKind,
 };
-use async_nats::jetstream::stream::{Config, Info};
+use async_nats::jetstream::stream::{Config, Info, Stream};
 use async_nats::jetstream::{Context, ErrorCode};
 use bytes::Bytes;
 use replication::{FollowerStatus, StreamSequence};
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use crate::connection::REQUEST_TIMEOUT;
 use crate::error::JoinError;
-use crate::options::Options;
+use crate::options::{Name, Options};
 use crate::settings;
 
 /// Oldest version of the engine: 2.10.20 to 2.10.22 lost whole streams when servers were killed
@@ -76,24 +76,19 @@ impl LogStream {
         new_epoch: &str,
     ) -> Result<(Self, LogState), JoinError> {
         let context = context(client, options)?;
-        let name = settings::stream_name(&options.cluster);
-        let info = match find(&context, &name).await? {
-            Some(info) => info,
+        let (epoch, info) = match find_log(&context, &options.cluster).await? {
+            Some(found) => found,
             None => {
                 let config = settings::new_stream(&options.cluster, &options.log, new_epoch);
-                create(&context, options, config).await?
+                checked(create(&context, options, config).await?, &options.cluster)?
             }
         };
-        let epoch = settings::check(&info.config, &options.cluster).map_err(|problems| {
-            let stream = name.clone();
-            JoinError::Unusable { stream, problems }
-        })?;
         for difference in settings::differences(&info.config, &options.log) {
             tracing::warn!("{difference}");
         }
         let stream = Self {
             context,
-            name,
+            name: settings::stream_name(&options.cluster),
             subject: settings::entries_subject(&options.cluster),
             probe: settings::probe_subject(&options.cluster),
             epoch,
@@ -109,11 +104,7 @@ impl LogStream {
     /// Those of [`open`](Self::open).
     pub(crate) async fn check(client: &Client, options: &Options) -> Result<(), JoinError> {
         let context = context(client, options)?;
-        let stream = settings::stream_name(&options.cluster);
-        if let Some(info) = find(&context, &stream).await? {
-            settings::check(&info.config, &options.cluster)
-                .map_err(|problems| JoinError::Unusable { stream, problems })?;
-        }
+        find_log(&context, &options.cluster).await?;
         Ok(())
     }
 
@@ -136,9 +127,10 @@ impl LogStream {
     /// When the engine does not answer, or the stream was deleted and created again.
     pub(crate) async fn state(&self) -> Result<LogState, JoinError> {
         let Some(info) = find(&self.context, &self.name).await? else {
-            return Err(JoinError::Request {
-                reason: format!("the stream {} is gone", self.name),
-            });
+            return Err(JoinError::Request(format!(
+                "the stream {} is gone",
+                self.name
+            )));
         };
         let state = self.keeper(LogState::of(&info), info.config.num_replicas);
         match settings::epoch(&info.config) {
@@ -147,13 +139,11 @@ impl LogStream {
                 expected: self.epoch.clone(),
                 found: found.to_owned(),
             }),
-            found => Err(JoinError::Request {
-                reason: format!(
-                    "a server that is cut off from the others reports that the stream {} has the \
-                     epoch {found}",
-                    self.name
-                ),
-            }),
+            found => Err(JoinError::Request(format!(
+                "a server that is cut off from the others reports that the stream {} has the \
+                 epoch {found}",
+                self.name
+            ))),
         }
     }
 }
@@ -198,17 +188,51 @@ fn check_server(client: &Client, event_bytes: usize) -> Result<(), JoinError> {
     Ok(())
 }
 
+/// Returns the log of a cluster and its epoch, if there is one.
+///
+/// # Errors
+///
+/// When a stream with its name exists, but cannot be the log.
+pub(crate) async fn find_log(
+    context: &Context,
+    cluster: &Name,
+) -> Result<Option<(String, Info)>, JoinError> {
+    let found = find(context, &settings::stream_name(cluster)).await?;
+    found.map(|info| checked(info, cluster)).transpose()
+}
+
+/// Returns a stream and its epoch, if it can be the log of a cluster.
+fn checked(info: Info, cluster: &Name) -> Result<(String, Info), JoinError> {
+    match settings::check(&info.config, cluster) {
+        Ok(epoch) => Ok((epoch, info)),
+        Err(problems) => {
+            let stream = info.config.name;
+            Err(JoinError::Unusable { stream, problems })
+        }
+    }
+}
+
 /// Returns the stream, if there is one.
-pub(crate) async fn find(context: &Context, name: &str) -> Result<Option<Info>, JoinError> {
+async fn find(context: &Context, name: &str) -> Result<Option<Info>, JoinError> {
+    let found = lookup(context, name).await;
+    let found = found.map_err(|error| refusal(name, &error))?;
+    Ok(found.map(|stream| stream.cached_info().clone()))
+}
+
+/// Returns a stream of any kind, if there is one.
+pub(crate) async fn lookup(
+    context: &Context,
+    name: &str,
+) -> Result<Option<Stream>, GetStreamError> {
     match context.get_stream(name).await {
-        Ok(stream) => Ok(Some(stream.cached_info().clone())),
+        Ok(stream) => Ok(Some(stream)),
         Err(error) => match error.kind() {
-            GetStreamErrorKind::JetStream(ref reply)
+            GetStreamErrorKind::JetStream(reply)
                 if reply.error_code() == ErrorCode::STREAM_NOT_FOUND =>
             {
                 Ok(None)
             }
-            _ => Err(refusal(name, &error)),
+            _ => Err(error),
         },
     }
 }
@@ -217,14 +241,14 @@ fn refusal(name: &str, error: &GetStreamError) -> JoinError {
     let reason = error.to_string();
     match error.kind() {
         GetStreamErrorKind::JetStream(reply) if is_without_jetstream(reply.error_code()) => {
-            JoinError::NoJetStream { reason }
+            JoinError::NoJetStream(reason)
         }
         GetStreamErrorKind::Request if is_without_responders(error) => {
-            JoinError::NoJetStream { reason }
+            JoinError::NoJetStream(reason)
         }
-        _ => JoinError::Request {
-            reason: format!("the cluster's engine does not answer for the stream {name}: {reason}"),
-        },
+        _ => JoinError::Request(format!(
+            "the cluster's engine does not answer for the stream {name}: {reason}"
+        )),
     }
 }
 
@@ -270,7 +294,7 @@ pub(crate) async fn create(
                 if is_without_jetstream(reply.error_code()) =>
             {
                 let reason = reply.to_string();
-                Err(JoinError::NoJetStream { reason })
+                Err(JoinError::NoJetStream(reason))
             }
             CreateStreamErrorKind::JetStream(ref reply) => Err(failed(format!(
                 "{reply}; it needs {} servers with room for {} bytes each: see --log-replicas and \

@@ -23,6 +23,15 @@ pub struct Checkpoint {
     pub table: Table,
 }
 
+impl From<&Checkpoint> for graph::Checkpoint {
+    fn from(checkpoint: &Checkpoint) -> Self {
+        Self {
+            sequence: checkpoint.read.number(),
+            table: checkpoint.encode().into(),
+        }
+    }
+}
+
 impl Checkpoint {
     /// Encodes the checkpoint.
     pub fn encode(&self) -> Vec<u8> {

@@ -22,13 +22,13 @@ const NUMBERS_MAX: usize = 64;
 pub enum NodeState {
     /// The node has not reported its state.
     #[default]
-    Unknown,
+    Unknown = 0,
     /// Clients should be sent to it.
-    Ready,
+    Ready = 1,
     /// Clients should not be sent to it.
-    NotReady,
+    NotReady = 2,
     /// Clients should not be sent to it, and its own are sent to other nodes.
-    Draining,
+    Draining = 3,
 }
 
 /// Counters and gauges of a node. Counters begin at its start.
@@ -162,15 +162,6 @@ impl NodeCounters {
 }
 
 impl NodeState {
-    const fn number(self) -> u8 {
-        match self {
-            Self::Unknown => 0,
-            Self::Ready => 1,
-            Self::NotReady => 2,
-            Self::Draining => 3,
-        }
-    }
-
     /// Returns the state with this number; `Unknown` for a number of a later version.
     const fn of(number: u8) -> Self {
         match number {
@@ -198,7 +189,7 @@ impl Report {
         let numbers = self.counters.numbers();
         let mut out = vec![REPORT];
         out.extend_from_slice(&self.incarnation.number().to_le_bytes());
-        out.push(self.state.number());
+        out.push(self.state as u8);
         out.push(u8::try_from(numbers.len()).expect("there are few counters"));
         for number in numbers {
             out.extend_from_slice(&number.to_le_bytes());

@@ -11,23 +11,14 @@ pub enum SnapshotError {
     #[error("{0}")]
     Open(#[source] OpenError),
     /// A request to the engine failed.
-    #[error("the cluster's object store fails: {reason}")]
-    Engine {
-        /// The request, and the answer of the server.
-        reason: String,
-    },
+    #[error("the cluster's object store fails: {0}")]
+    Engine(String),
     /// The graph cannot be read or copied.
-    #[error("the graph cannot be copied: {reason}")]
-    Copy {
-        /// Description of the error.
-        reason: String,
-    },
+    #[error("the graph cannot be copied: {0}")]
+    Copy(String),
     /// A snapshot does not match its manifest, or has none.
-    #[error("the snapshot cannot be used: {reason}")]
-    Refused {
-        /// Description of the error.
-        reason: String,
-    },
+    #[error("the snapshot cannot be used: {0}")]
+    Refused(String),
     /// There are snapshots, but none of them can be used.
     #[error(
         "this node must start from a snapshot of the cluster's graph, but none can be used: {}; \
@@ -52,20 +43,14 @@ pub enum SnapshotError {
 
 impl SnapshotError {
     pub(super) fn engine(what: &str, error: &impl fmt::Display) -> Self {
-        Self::Engine {
-            reason: format!("{what}: {error}"),
-        }
+        Self::Engine(format!("{what}: {error}"))
     }
 
     pub(super) fn copy(error: &impl fmt::Display) -> Self {
-        Self::Copy {
-            reason: error.to_string(),
-        }
+        Self::Copy(error.to_string())
     }
 
     pub(super) fn refused(reason: impl Into<String>) -> Self {
-        Self::Refused {
-            reason: reason.into(),
-        }
+        Self::Refused(reason.into())
     }
 }

@@ -35,6 +35,19 @@ pub struct Importer {
     options: Options,
 }
 
+/// Callback for the progress of an import.
+type Tell = Arc<dyn Fn(Progress) + Send + Sync>;
+
+/// An import that is being made.
+#[derive(Clone, Copy)]
+struct Import<'a> {
+    runtime: &'a Runtime,
+    objects: &'a Objects,
+    directory: &'a Directory,
+    graph: &'a Snapshot,
+    tell: &'a Tell,
+}
+
 /// State of a cluster without entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
@@ -106,13 +119,10 @@ pub enum ImportError {
     },
     /// The copy read back from the engine differs from the one sent.
     #[error(
-        "the copy of the graph read back from the engine differs from the one sent ({why}); no \
+        "the copy of the graph read back from the engine differs from the one sent ({0}); no \
          node can start with it; check the disks of the engine's servers, and run the import again"
     )]
-    Differs {
-        /// The difference.
-        why: String,
-    },
+    Differs(String),
     /// A snapshot cannot be stored or read.
     #[error("{0}")]
     Snapshot(SnapshotError),
@@ -131,10 +141,7 @@ pub enum ImportError {
 fn first_places(epoch: &str) -> LogPlaces {
     LogPlaces {
         epoch: epoch.into(),
-        last: graph::Checkpoint {
-            sequence: 0,
-            table: Checkpoint::default().encode().into(),
-        },
+        last: (&Checkpoint::default()).into(),
         earlier: Vec::new(),
     }
 }
@@ -192,19 +199,25 @@ impl Importer {
         directory: &Directory,
         mut graph: Snapshot,
         new_epoch: &str,
-        tell: &Arc<dyn Fn(Progress) + Send + Sync>,
+        tell: &Tell,
     ) -> Result<Imported, ImportError> {
         let (epoch, objects) = self.runtime.block_on(self.make_log(new_epoch))?;
         graph.set_log(first_places(&epoch));
+        let import = Import {
+            runtime: &self.runtime,
+            objects: &objects,
+            directory,
+            graph: &graph,
+            tell,
+        };
         let names = self.runtime.block_on(catalog::list(&objects, &epoch))?;
         if let Some(name) = names.first() {
             let manifest = self.runtime.block_on(catalog::manifest(&objects, name))?;
-            let other = match self.check(&objects, name, &manifest, directory, &graph, tell) {
-                Ok(()) => return Ok(imported(epoch, name, &manifest, false)),
-                Err(ImportError::Differs { why }) => self.other_graph(why),
-                Err(error) => error,
+            return match import.check(name, &manifest) {
+                Ok(()) => Ok(imported(epoch, name, &manifest, false)),
+                Err(ImportError::Differs(why)) => Err(self.other_graph(why)),
+                Err(error) => Err(error),
             };
-            return Err(other);
         }
         let incarnation = incarnations::random()
             .ok_or_else(|| ImportError::Graph("the system has no random bits now".to_owned()))?;
@@ -216,8 +229,8 @@ impl Importer {
             random: incarnation.number(),
             epoch: epoch.as_str().into(),
         };
-        let manifest = self.store(&objects, &name, directory, &graph, tell)?;
-        self.check(&objects, &name, &manifest, directory, &graph, tell)?;
+        let manifest = import.store(&name)?;
+        import.check(&name, &manifest)?;
         self.runtime.block_on(async {
             lease.renew().await?;
             // A node that joined in spite of the mark would not have the graph.
@@ -233,18 +246,13 @@ impl Importer {
     /// Returns the epoch and the state of the log, if there is one. Fails if the log has entries.
     async fn find(&self) -> Result<Option<(String, Info)>, ImportError> {
         let cluster = &self.options.cluster;
-        let stream = settings::stream_name(cluster);
-        let Some(info) = stream::find(&self.context, &stream).await? else {
+        let Some((epoch, info)) = stream::find_log(&self.context, cluster).await? else {
             return Ok(None);
-        };
-        let epoch = match settings::check(&info.config, cluster) {
-            Ok(epoch) => epoch,
-            Err(problems) => return Err(JoinError::Unusable { stream, problems }.into()),
         };
         match LogState::of(&info).last {
             0 => Ok(Some((epoch, info))),
             last => Err(ImportError::HasEntries {
-                stream,
+                stream: settings::stream_name(cluster),
                 bucket: settings::object_stream_name(cluster),
                 last,
             }),
@@ -265,8 +273,11 @@ impl Importer {
                 let mut config = info.config;
                 settings::set_imported(&mut config);
                 let marked = self.context.update_stream(&config).await;
-                marked.map_err(|error| JoinError::Request {
-                    reason: format!("the stream {} cannot be changed: {error}", config.name),
+                marked.map_err(|error| {
+                    JoinError::Request(format!(
+                        "the stream {} cannot be changed: {error}",
+                        config.name
+                    ))
                 })?;
             }
             Some(_) => {}
@@ -285,25 +296,29 @@ impl Importer {
         }
     }
 
+    fn other_graph(&self, why: String) -> ImportError {
+        let cluster = &self.options.cluster;
+        ImportError::OtherGraph {
+            stream: settings::stream_name(cluster),
+            bucket: settings::object_stream_name(cluster),
+            why,
+        }
+    }
+}
+
+impl Import<'_> {
     /// Stores a copy of the graph, without the manifest that completes the snapshot.
-    fn store(
-        &self,
-        objects: &Objects,
-        name: &SnapshotName,
-        directory: &Directory,
-        graph: &Snapshot,
-        tell: &Arc<dyn Fn(Progress) + Send + Sync>,
-    ) -> Result<SnapshotManifest, ImportError> {
-        let file = directory.copy(graph)?;
+    fn store(&self, name: &SnapshotName) -> Result<SnapshotManifest, ImportError> {
+        let file = self.directory.copy(self.graph)?;
         let length = file.metadata().map_err(unreadable)?.len();
-        let tell = Arc::clone(tell);
+        let tell = Arc::clone(self.tell);
         let counted = Counted {
             source: file,
             done: 0,
             tell: move |done| tell(Progress::Sent(done, length)),
         };
         let object = name.graph();
-        let stored = self.runtime.block_on(objects.put(&object, counted))?;
+        let stored = self.runtime.block_on(self.objects.put(&object, counted))?;
         Ok(SnapshotManifest {
             epoch: name.epoch.clone(),
             checkpoint: Checkpoint::default(),
@@ -314,44 +329,30 @@ impl Importer {
     }
 
     /// Fetches a copy as a starting node does, and compares it with the graph.
-    fn check(
-        &self,
-        objects: &Objects,
-        name: &SnapshotName,
-        manifest: &SnapshotManifest,
-        directory: &Directory,
-        graph: &Snapshot,
-        tell: &Arc<dyn Fn(Progress) + Send + Sync>,
-    ) -> Result<(), ImportError> {
-        let differs = |why: String| ImportError::Differs { why };
-        if graph.log() != Some(&places_of(manifest)) {
-            return Err(differs("it has another position in the log".to_owned()));
+    fn check(&self, name: &SnapshotName, manifest: &SnapshotManifest) -> Result<(), ImportError> {
+        if self.graph.log() != Some(&places_of(manifest)) {
+            return Err(ImportError::Differs(
+                "it has another position in the log".to_owned(),
+            ));
         }
-        let pieces = self.runtime.block_on(objects.fetch(&name.graph()))?;
-        let tell = Arc::clone(tell);
+        let pieces = self.runtime.block_on(self.objects.fetch(&name.graph()))?;
+        let tell = Arc::clone(self.tell);
         let mut download = Counted {
-            source: Download::new(&self.runtime, pieces, manifest),
+            source: Download::new(self.runtime, pieces, manifest),
             done: 0,
             tell: move |done| tell(Progress::Checked(done, manifest.bytes)),
         };
-        let received = directory.receive(&mut download);
+        let received = self.directory.receive(&mut download);
         match download.source.failure {
-            Some(SnapshotError::Refused { reason }) => return Err(differs(reason)),
+            Some(SnapshotError::Refused(reason)) => return Err(ImportError::Differs(reason)),
             Some(failure) => return Err(failure.into()),
             None => {}
         }
-        match graph.is_same(&received?)? {
+        match self.graph.is_same(&received?)? {
             true => Ok(()),
-            false => Err(differs("it has other subscriptions or ids".to_owned())),
-        }
-    }
-
-    fn other_graph(&self, why: String) -> ImportError {
-        let cluster = &self.options.cluster;
-        ImportError::OtherGraph {
-            stream: settings::stream_name(cluster),
-            bucket: settings::object_stream_name(cluster),
-            why,
+            false => Err(ImportError::Differs(
+                "it has other subscriptions or ids".to_owned(),
+            )),
         }
     }
 }

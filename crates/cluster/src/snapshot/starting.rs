@@ -7,7 +7,7 @@ use std::path::Path;
 use aws_lc_rs::digest::{self, SHA256};
 use bytes::{Buf, Bytes};
 use graph::{Directory, Graph, LogPlaces, OpenError};
-use replication::{Checkpoint, SnapshotManifest};
+use replication::SnapshotManifest;
 use tokio::runtime::Runtime;
 
 use super::catalog::{self, SnapshotName};
@@ -178,14 +178,10 @@ impl Engine {
 
 /// Returns the positions that the copy of a snapshot must have.
 pub(super) fn places_of(manifest: &SnapshotManifest) -> LogPlaces {
-    let place = |checkpoint: &Checkpoint| graph::Checkpoint {
-        sequence: checkpoint.read.number(),
-        table: checkpoint.encode().into(),
-    };
     LogPlaces {
         epoch: manifest.epoch.clone(),
-        last: place(&manifest.checkpoint),
-        earlier: manifest.earlier.iter().map(place).collect(),
+        last: (&manifest.checkpoint).into(),
+        earlier: manifest.earlier.iter().map(Into::into).collect(),
     }
 }
 
