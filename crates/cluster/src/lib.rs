@@ -58,7 +58,7 @@ pub use engine::Engine;
 pub use error::{JoinError, Stop, StopKind};
 pub use node::Cluster;
 pub use options::{
-    Credentials, LogOptions, Name, NameError, Options, SecretText, ServerAddress, Storage, TlsFiles,
+    Credentials, LogOptions, Name, Options, SecretText, ServerAddress, Storage, TlsFiles,
 };
 pub use pending::Pending;
 pub use reading::{Apply, EntryRead};

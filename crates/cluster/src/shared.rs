@@ -20,8 +20,8 @@ use crate::readiness::Signs;
 use crate::stream::{LogState, LogStream};
 use crate::waiting::{Waiting, complete};
 
-/// Interface of a node to the server in which it runs. Called on threads of the cluster; no call may
-/// block.
+/// Interface of a node to the server in which it runs. Called on threads of the cluster; no call
+/// may block.
 pub trait Host: Send + Sync + 'static {
     /// Returns the counters of the server. The node fills in those of the log.
     fn counters(&self) -> NodeCounters;

@@ -97,17 +97,6 @@ impl LogStream {
         Ok((stream, LogState::of(&info)))
     }
 
-    /// Checks the engine, and the stream of the cluster if there is one. Creates nothing.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`open`](Self::open).
-    pub(crate) async fn check(client: &Client, options: &Options) -> Result<(), JoinError> {
-        let context = context(client, options)?;
-        find_log(&context, &options.cluster).await?;
-        Ok(())
-    }
-
     /// Returns whether the connected server answers, whether or not the log has a leader.
     pub(crate) async fn is_server_there(&self) -> bool {
         let client = self.context.client();
@@ -132,7 +121,12 @@ impl LogStream {
                 self.name
             )));
         };
-        let state = self.keeper(LogState::of(&info), info.config.num_replicas);
+        let mut state = LogState::of(&info);
+        // A server that is not in a cluster reports no leader.
+        if state.leader.is_none() && info.config.num_replicas <= 1 {
+            let server = self.context.client().server_info().server_name;
+            state.leader = Some(server.into());
+        }
         match settings::epoch(&info.config) {
             found if found == self.epoch => Ok(state),
             found if state.has_majority() => Err(JoinError::OtherLog {
@@ -144,21 +138,6 @@ impl LogStream {
                  epoch {found}",
                 self.name
             ))),
-        }
-    }
-}
-
-impl LogStream {
-    /// Sets the leader of a log without replicas, as a server that is not in a cluster reports
-    /// none.
-    fn keeper(&self, state: LogState, replicas: usize) -> LogState {
-        if replicas > 1 || state.leader.is_some() {
-            return state;
-        }
-        let server = self.context.client().server_info().server_name;
-        LogState {
-            leader: Some(server.into()),
-            ..state
         }
     }
 }

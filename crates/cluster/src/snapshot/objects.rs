@@ -99,7 +99,7 @@ impl Objects {
             bucket: settings::bucket_name(cluster),
             description: Some(format!("Snapshots of the Encke cluster {cluster}")),
             max_bytes: -1,
-            storage: settings::storage(log.storage),
+            storage: log.storage,
             num_replicas: log.replicas,
             ..Config::default()
         };
