@@ -84,8 +84,8 @@ pub struct LogOptions {
     pub replicas: usize,
     /// Maximum size of the log, in bytes. The oldest entries beyond it are removed.
     pub bytes: u64,
-    /// Storage of the log in the servers of the engine. In memory it is lost when a majority of them
-    /// ends.
+    /// Storage of the log in the servers of the engine. In memory it is lost when a majority of
+    /// them ends.
     pub storage: Storage,
 }
 

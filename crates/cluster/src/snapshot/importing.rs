@@ -137,15 +137,6 @@ pub enum ImportError {
     TakenOver,
 }
 
-/// Returns the position before the first entry of a log.
-fn first_places(epoch: &str) -> LogPlaces {
-    LogPlaces {
-        epoch: epoch.into(),
-        last: (&Checkpoint::default()).into(),
-        earlier: Vec::new(),
-    }
-}
-
 impl Importer {
     /// Connects to the engine.
     ///
@@ -202,7 +193,12 @@ impl Importer {
         tell: &Tell,
     ) -> Result<Imported, ImportError> {
         let (epoch, objects) = self.runtime.block_on(self.make_log(new_epoch))?;
-        graph.set_log(first_places(&epoch));
+        // Before the first entry.
+        graph.set_log(LogPlaces {
+            epoch: epoch.as_str().into(),
+            last: (&Checkpoint::default()).into(),
+            earlier: Vec::new(),
+        });
         let import = Import {
             runtime: &self.runtime,
             objects: &objects,
