@@ -9,10 +9,12 @@ use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::connection;
+use crate::contact::Contact;
 use crate::doubt::Doubt;
 use crate::error::{JoinError, StopKind};
 use crate::readiness::LEADERLESS_MAX;
 use crate::shared::Shared;
+use crate::stream::LogState;
 
 /// Interval of the requests.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -79,14 +81,11 @@ impl Inquiry {
         let found = match self.shared.stream.state().await {
             Ok(state) => {
                 *self.shared.log.lock() = state.clone();
-                // A leader that is cut off from its followers returns an outdated state.
-                if !state.has_majority() {
-                    contact.learn_last(state.last);
+                if !learn(contact, &state) {
                     "its leader has no contact to a majority of the servers"
                         .clone_into(&mut self.wrong);
                     return Ok(());
                 }
-                contact.hear_leader(state.last);
                 state.check_end(applied)
             }
             Err(error @ JoinError::OtherLog { .. }) => Err(error),
@@ -124,5 +123,44 @@ impl Inquiry {
         );
         connection::change_server(&self.shared.client).await;
         self.may_change_at = contact.now() + CHANGE_INTERVAL;
+    }
+}
+
+/// Records the end of the log that its leader has reported. Returns whether the leader counts: one
+/// that is cut off from its followers returns an outdated state.
+fn learn(contact: &Contact, state: &LogState) -> bool {
+    let counts = state.has_majority();
+    match counts {
+        true => contact.hear_leader(state.last),
+        false => contact.learn_last(state.last),
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// If the node first forgot the time without a leader, entries that others have written
+    /// meanwhile would be new to it, and clients would be sent to it although it is far behind.
+    #[test]
+    fn the_end_of_the_log_is_learned_from_an_answer_before_the_leader_counts_as_heard() {
+        let leader = LogState {
+            last: 12,
+            leader: Some("s0".into()),
+            ..LogState::default()
+        };
+        let leaderless = LogState {
+            leader: None,
+            ..leader.clone()
+        };
+        for (state, counts) in [(leader, true), (leaderless, false)] {
+            let contact = Contact::of_a_minute_ago(10);
+            let before = contact.leaderless();
+            assert_eq!(learn(&contact, &state), counts);
+            assert_eq!((contact.applied(), contact.last()), (10, 12));
+            assert!(contact.lag() >= before, "{:?}", contact.lag());
+            assert_eq!(contact.leaderless() < before, counts);
+        }
     }
 }
