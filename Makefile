@@ -18,8 +18,6 @@ cargo_test := cargo test --quiet --workspace --profile $(CARGO_PROFILE)
 
 # Seconds that one Rust test may take; the one of the black-box tests is in harness/tests/pytest.ini.
 TEST_SECONDS ?= 600
-# Many tests wait for a socket, a process or a time-out, and not for a processor.
-export RUST_TEST_THREADS ?= 6
 with_limit := --config "target.'cfg(unix)'.runner = ['$(abspath harness/tests/limit)', '$(TEST_SECONDS)']"
 
 # What this run of `make test` has skipped and why, a line each.

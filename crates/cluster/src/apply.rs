@@ -160,11 +160,7 @@ impl<M: Mailboxes> Applier<M> {
                 // They are on disk when the position is.
                 graph.set_rows(shared.take_changes(), drop);
             }
-            let place = graph::Checkpoint {
-                sequence: after.read.number(),
-                table: after.encode().into(),
-            };
-            graph.place(place, is_kept);
+            graph.place(after.into(), is_kept);
         }
     }
 

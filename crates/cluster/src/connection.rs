@@ -86,8 +86,10 @@ fn connect_options(
             let counts = Arc::clone(&counts);
             async move { counts.count(&event) }
         });
-    let unusable = |error: io::Error| JoinError::File {
-        reason: format!("--cluster-credentials is not a credentials file: {error}"),
+    let unusable = |error: io::Error| {
+        JoinError::File(format!(
+            "--cluster-credentials is not a credentials file: {error}"
+        ))
     };
     connection = match &options.credentials {
         Credentials::None => connection,
@@ -124,7 +126,7 @@ fn refusal(options: &Options, error: &ConnectError) -> JoinError {
     let reason = error.to_string();
     match error.kind() {
         ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
-            JoinError::Unauthorized { reason }
+            JoinError::Unauthorized(reason)
         }
         _ => {
             let servers: Vec<_> = options.servers.iter().map(ToString::to_string).collect();

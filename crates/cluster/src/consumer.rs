@@ -9,19 +9,20 @@
 mod delivery;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, push};
-use async_nats::{Client, StatusCode, Subscriber};
+use async_nats::{StatusCode, Subscriber};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::contact::Contact;
 use crate::doubt::Doubt;
-use crate::stream::{LogStream, SILENCE_MAX};
+use crate::error::JoinError;
+use crate::shared::Shared;
+use crate::stream::SILENCE_MAX;
 use delivery::Delivery;
 
 /// Interval of the consumer's heartbeats when it has nothing to deliver. The minimum of the engine
@@ -62,50 +63,21 @@ pub(crate) struct Message {
     _room: OwnedSemaphorePermit,
 }
 
-/// Reason why the consumer has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
-    /// The apply thread has ended.
-    Closed,
-    /// The log no longer has the next message.
-    Trimmed {
-        /// Sequence of the next message.
-        next: u64,
-        /// Sequence of the oldest message of the log.
-        first: u64,
-    },
-    /// The log has another message in place of the last one.
-    Rewritten {
-        /// Sequence of that message.
-        sequence: u64,
-    },
-}
+/// How a consumer ends: because the apply thread has ended, or with an error.
+type End = Result<(), JoinError>;
 
 /// Reason why a consumer is replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Broken {
+    /// It was silent, or delivered nothing although the log grows.
     Silent,
-    Stalled,
+    /// A message is missing or differs, or the consumer is gone.
     Skipped,
-    Unsubscribed,
-    Rewritten,
-}
-
-/// Counters of consumers.
-#[derive(Debug, Default)]
-pub(crate) struct ConsumerCounts {
-    /// Number of consumers created, including the first one.
-    pub(crate) made: AtomicU64,
-    /// Number of consumers replaced because they were silent or stalled.
-    pub(crate) silent: AtomicU64,
-    /// Number of consumers replaced because a message was missing or differed.
-    pub(crate) skipped: AtomicU64,
 }
 
 /// Reader of the log. Runs as a separate task.
 pub(crate) struct Consumer {
-    client: Client,
-    stream: LogStream,
+    shared: Arc<Shared>,
     /// Sequence of the next message.
     next: u64,
     /// Previous message, if this run has read it.
@@ -114,53 +86,43 @@ pub(crate) struct Consumer {
     rewritten: Doubt,
     output: mpsc::Sender<Message>,
     room: Arc<Semaphore>,
-    counts: Arc<ConsumerCounts>,
-    contact: Arc<Contact>,
 }
 
 impl Consumer {
     /// Creates a reader whose first message has the sequence `next`.
-    pub(crate) fn new(
-        client: Client,
-        stream: LogStream,
-        next: u64,
-        output: mpsc::Sender<Message>,
-        counts: Arc<ConsumerCounts>,
-        contact: Arc<Contact>,
-    ) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, next: u64, output: mpsc::Sender<Message>) -> Self {
         Self {
-            client,
-            stream,
+            shared,
             next,
             last: None,
             rewritten: Doubt::default(),
             output,
             room: Arc::new(Semaphore::new(KIBIBYTES_MAX as usize)),
-            counts,
-            contact,
         }
     }
 
-    /// Delivers messages until no further ones can be delivered.
+    /// Delivers messages until the apply thread has ended.
+    ///
+    /// # Errors
+    ///
+    /// When the log no longer has the next message, or has another one in place of the last.
     pub(crate) async fn run(mut self) -> End {
         loop {
             let Ok(messages) = self.create().await else {
                 if self.output.is_closed() {
-                    return End::Closed;
+                    return Ok(());
                 }
-                self.contact.record_consumer(false);
+                self.shared.outbox.contact.record_consumer(false);
                 self.check_server().await;
                 sleep(PAUSE).await;
                 continue;
             };
-            self.contact.record_consumer(true);
-            self.counts.made.fetch_add(1, Ordering::Relaxed);
+            self.shared.outbox.contact.record_consumer(true);
+            self.shared.counts.consumers.fetch_add(1, Ordering::Relaxed);
             let counter = match self.deliver(messages).await {
                 Ok(end) => return end,
-                Err(Broken::Silent | Broken::Stalled) => &self.counts.silent,
-                Err(Broken::Skipped | Broken::Unsubscribed | Broken::Rewritten) => {
-                    &self.counts.skipped
-                }
+                Err(Broken::Silent) => &self.shared.counts.consumers_silent,
+                Err(Broken::Skipped) => &self.shared.counts.consumers_skipped,
             };
             counter.fetch_add(1, Ordering::Relaxed);
         }
@@ -169,8 +131,8 @@ impl Consumer {
     /// Creates a consumer that begins with the last message if there is one to compare, otherwise
     /// with the next.
     async fn create(&self) -> Result<Subscriber, async_nats::Error> {
-        let inbox = self.client.new_inbox();
-        let messages = self.client.subscribe(inbox.clone()).await?;
+        let inbox = self.shared.client.new_inbox();
+        let messages = self.shared.client.subscribe(inbox.clone()).await?;
         let config = push::Config {
             deliver_subject: inbox,
             deliver_policy: DeliverPolicy::ByStartSequence {
@@ -185,17 +147,17 @@ impl Consumer {
             memory_storage: true,
             ..push::Config::default()
         };
-        let context = &self.stream.context;
-        let name = &self.stream.name;
+        let context = &self.shared.stream.context;
+        let name = &self.shared.stream.name;
         context.create_consumer_on_stream(config, name).await?;
         Ok(messages)
     }
 
     /// Reconnects if the server does not answer although the connection is open, as a stopped one.
     async fn check_server(&self) {
-        if !self.stream.is_server_there().await {
+        if !self.shared.stream.is_server_there().await {
             // This only fails if the node has ended.
-            let _ = self.client.force_reconnect().await;
+            let _ = self.shared.client.force_reconnect().await;
         }
     }
 
@@ -207,18 +169,17 @@ impl Consumer {
         loop {
             let message = match timeout_at(heard + SILENCE_MAX, messages.next()).await {
                 Ok(Some(message)) => message,
-                Ok(None) => return Err(Broken::Unsubscribed),
+                Ok(None) => return Err(Broken::Skipped),
                 Err(_) => return Err(Broken::Silent),
             };
-            self.contact.hear();
+            self.shared.outbox.contact.hear();
             if message.status.is_some() {
                 self.answer(&message, consumed).await?;
                 heard = Instant::now();
-                let (_, last) = self.contact.places();
-                if last < self.next {
+                if self.shared.outbox.contact.last() < self.next {
                     idle_since = None;
                 } else if idle_since.get_or_insert(heard).elapsed() > STALLED_MAX {
-                    return Err(Broken::Stalled);
+                    return Err(Broken::Silent);
                 }
                 continue;
             }
@@ -233,24 +194,27 @@ impl Consumer {
             consumed += 1;
             match delivery.stream_sequence {
                 sequence if sequence + 1 == self.next && self.last.is_some() => {
-                    if let Some(end) = self.compare(&message.payload).await? {
-                        return Ok(end);
+                    if let Some(error) = self.compare(&message.payload).await? {
+                        return Ok(Err(error));
                     }
                 }
                 // After an election a message may be delivered again.
                 sequence if sequence < self.next => {}
                 sequence if sequence > self.next && consumed == 1 => {
                     let (next, first) = (self.next, sequence);
-                    return Ok(End::Trimmed { next, first });
+                    return Ok(Err(JoinError::Trimmed { next, first }));
                 }
                 sequence if sequence > self.next => return Err(Broken::Skipped),
                 sequence => {
-                    self.contact.learn_last(sequence + delivery.pending);
+                    self.shared
+                        .outbox
+                        .contact
+                        .learn_last(sequence + delivery.pending);
                     let seconds = delivery.seconds;
                     self.last = Some(message.payload.clone());
                     let handed_on = self.hand_on(sequence, seconds, message.payload).await;
                     if handed_on.is_err() {
-                        return Ok(End::Closed);
+                        return Ok(Ok(()));
                     }
                     self.next += 1;
                 }
@@ -262,11 +226,14 @@ impl Consumer {
 
     /// Compares the last message with the one that the log has in its place now. The sequences do
     /// not show if an engine has lost the end of the log and stored other entries since.
-    async fn compare(&mut self, payload: &Bytes) -> Result<Option<End>, Broken> {
+    async fn compare(&mut self, payload: &Bytes) -> Result<Option<JoinError>, Broken> {
         let is_other = self.last.as_ref().is_some_and(|last| last != payload);
-        if self.rewritten.note(self.contact.now(), is_other) {
+        if self
+            .rewritten
+            .note(self.shared.outbox.contact.now(), is_other)
+        {
             let sequence = self.next - 1;
-            return Ok(Some(End::Rewritten { sequence }));
+            return Ok(Some(JoinError::Rewritten { sequence }));
         }
         if !is_other {
             return Ok(None);
@@ -277,14 +244,14 @@ impl Consumer {
             self.next - 1
         );
         sleep(REWRITTEN_PAUSE).await;
-        Err(Broken::Rewritten)
+        Err(Broken::Skipped)
     }
 
     /// Answers a status message of the engine.
     async fn answer(&self, message: &async_nats::Message, consumed: u64) -> Result<(), Broken> {
         if message.status != Some(StatusCode::IDLE_HEARTBEAT) {
             // The consumer or its stream is gone.
-            return Err(Broken::Unsubscribed);
+            return Err(Broken::Skipped);
         }
         let header = |name: &str| message.headers.as_ref().and_then(|it| it.get(name));
         let last = header("Nats-Last-Consumer").and_then(|it| it.as_str().parse().ok());
@@ -295,9 +262,14 @@ impl Consumer {
         let request = message.reply.as_ref().map(ToString::to_string);
         // All messages before it have been passed on, so the engine may continue.
         if let Some(subject) = request.or(stalled)
-            && self.client.publish(subject, Bytes::new()).await.is_err()
+            && self
+                .shared
+                .client
+                .publish(subject, Bytes::new())
+                .await
+                .is_err()
         {
-            return Err(Broken::Unsubscribed);
+            return Err(Broken::Skipped);
         }
         Ok(())
     }

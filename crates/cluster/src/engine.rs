@@ -12,7 +12,7 @@ use crate::connection::{self, ConnectionCounts};
 use crate::doubt::Doubt;
 use crate::error::JoinError;
 use crate::options::Options;
-use crate::stream::{LogState, LogStream};
+use crate::stream::{self, LogState, LogStream};
 
 /// Interval of checks whether the log has all entries that a node has applied.
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
@@ -62,7 +62,9 @@ impl Engine {
         let runtime = start_runtime()?;
         runtime.block_on(async {
             let client = connection::connect(options, &Arc::default()).await?;
-            LogStream::check(&client, options).await
+            let context = stream::context(&client, options)?;
+            stream::find_log(&context, &options.cluster).await?;
+            Ok(())
         })
     }
 
@@ -110,8 +112,10 @@ pub(crate) fn start_runtime() -> Result<Runtime, JoinError> {
         .thread_name("encke-cluster")
         .enable_all()
         .build()
-        .map_err(|error| JoinError::Request {
-            reason: format!("threads for the cluster cannot be started: {error}"),
+        .map_err(|error| {
+            JoinError::Request(format!(
+                "threads for the cluster cannot be started: {error}"
+            ))
         })
 }
 

@@ -1,40 +1,48 @@
-//! Errors of joining a cluster.
-
-use std::fmt;
+//! Errors of joining a cluster, and reasons to stop applying its log.
 
 use replication::Incarnation;
 
 /// Reason why a node cannot join its cluster. Each says what to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JoinError {
     /// The engine does not answer.
+    #[error(
+        "no server of the cluster's engine can be reached at {servers}: {reason}; start \
+         nats-server with JetStream there, or correct --cluster"
+    )]
     Unreachable {
         /// Servers that were tried.
         servers: String,
         /// Error of the last one.
         reason: String,
     },
-    /// The engine refuses the credentials.
-    Unauthorized {
-        /// Answer of the server.
-        reason: String,
-    },
-    /// A file with certificates or credentials cannot be used.
-    File {
-        /// Description of the error.
-        reason: String,
-    },
-    /// The engine has no JetStream, or it is disabled for this account.
-    NoJetStream {
-        /// Answer of the server.
-        reason: String,
-    },
+    /// The engine refuses the credentials, with this answer.
+    #[error(
+        "the cluster's engine refuses the credentials ({0}); see --cluster-user, \
+         --cluster-token-file, --cluster-nkey-file and --cluster-credentials"
+    )]
+    Unauthorized(String),
+    /// A file with certificates or credentials cannot be used, for this reason.
+    #[error("{0}")]
+    File(String),
+    /// The engine has no JetStream, or it is disabled for this account, as this answer says.
+    #[error(
+        "the cluster's engine has no JetStream for this account ({0}); start nats-server with \
+         --jetstream, or enable it for the account"
+    )]
+    NoJetStream(String),
     /// The server's version is too old.
+    #[error("the cluster's engine is nats-server {version}; Encke needs 2.10.23 or newer")]
     TooOld {
         /// Version of the server.
         version: String,
     },
     /// The engine's limit for messages is too small for the largest event.
+    #[error(
+        "--event-bytes is {event_bytes} bytes, but the cluster's engine accepts messages of at \
+         most {message_bytes} bytes; lower --event-bytes or raise max_payload in the configuration \
+         of nats-server"
+    )]
     EventTooLarge {
         /// Largest event, in bytes.
         event_bytes: usize,
@@ -42,6 +50,7 @@ pub enum JoinError {
         message_bytes: usize,
     },
     /// The stream cannot be created.
+    #[error("the stream {stream} cannot be created: {reason}")]
     Create {
         /// Name of the stream.
         stream: String,
@@ -49,6 +58,11 @@ pub enum JoinError {
         reason: String,
     },
     /// The stream exists but cannot be used.
+    #[error(
+        "the stream {stream} cannot be the log of this cluster: {}; choose another --cluster-name, \
+         or correct the stream with `nats stream edit`",
+        .problems.join("; ")
+    )]
     Unusable {
         /// Name of the stream.
         stream: String,
@@ -56,6 +70,11 @@ pub enum JoinError {
         problems: Vec<String>,
     },
     /// The log no longer has the entry that the node must read next.
+    #[error(
+        "this node must continue with entry {next} of the cluster's log, but the log begins at \
+         {first}: the node was too far behind; start it again, and it continues from a snapshot; \
+         raise --log-bytes if this happens again"
+    )]
     Trimmed {
         /// Next entry to read.
         next: u64,
@@ -63,6 +82,11 @@ pub enum JoinError {
         first: u64,
     },
     /// The node has read later entries than the log has.
+    #[error(
+        "this node has applied entry {read} of the cluster's log, but the log ends at {last}: the \
+         engine has lost entries, or the data directory belongs to another log; start the node \
+         with an empty data directory"
+    )]
     Ahead {
         /// Last entry that the node has read.
         read: u64,
@@ -70,6 +94,10 @@ pub enum JoinError {
         last: u64,
     },
     /// The stream was deleted and created again since the node joined.
+    #[error(
+        "the log of the cluster was made anew: its epoch is {found:?}, and this node has applied \
+         the log with the epoch {expected:?}; start the node with an empty data directory"
+    )]
     OtherLog {
         /// Epoch of the log that the node applies.
         expected: String,
@@ -77,97 +105,49 @@ pub enum JoinError {
         found: String,
     },
     /// An entry differs from the one that the node has applied.
+    #[error(
+        "entry {sequence} of the cluster's log differs from the one that this node has applied: \
+         the engine has lost entries and stored others in their place; start the node with an \
+         empty data directory"
+    )]
     Rewritten {
         /// Sequence of the entry.
         sequence: u64,
     },
     /// Another node of the cluster has the same name.
+    #[error(
+        "another node of this cluster has the name {node} and is running (incarnation \
+         {incarnation}); give each node its own --node, or stop the other node first"
+    )]
     NameTaken {
         /// The name.
         node: String,
         /// Incarnation of the other node.
         incarnation: Incarnation,
     },
-    /// A request to the engine failed.
-    Request {
-        /// The request, and the answer of the server.
-        reason: String,
-    },
+    /// A request to the engine failed: this one, with this answer.
+    #[error("{0}")]
+    Request(String),
 }
 
-impl fmt::Display for JoinError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreachable { servers, reason } => write!(
-                f,
-                "no server of the cluster's engine can be reached at {servers}: {reason}; start \
-                 nats-server with JetStream there, or correct --cluster"
-            ),
-            Self::Unauthorized { reason } => write!(
-                f,
-                "the cluster's engine refuses the credentials ({reason}); see --cluster-user, \
-                 --cluster-token-file, --cluster-nkey-file and --cluster-credentials"
-            ),
-            Self::File { reason } => f.write_str(reason),
-            Self::NoJetStream { reason } => write!(
-                f,
-                "the cluster's engine has no JetStream for this account ({reason}); start \
-                 nats-server with --jetstream, or enable it for the account"
-            ),
-            Self::TooOld { version } => write!(
-                f,
-                "the cluster's engine is nats-server {version}; Encke needs 2.10.23 or newer"
-            ),
-            Self::EventTooLarge {
-                event_bytes,
-                message_bytes,
-            } => write!(
-                f,
-                "--event-bytes is {event_bytes} bytes, but the cluster's engine accepts messages \
-                 of at most {message_bytes} bytes; lower --event-bytes or raise max_payload in \
-                 the configuration of nats-server"
-            ),
-            Self::Create { stream, reason } => {
-                write!(f, "the stream {stream} cannot be created: {reason}")
-            }
-            Self::Unusable { stream, problems } => write!(
-                f,
-                "the stream {stream} cannot be the log of this cluster: {}; choose another \
-                 --cluster-name, or correct the stream with `nats stream edit`",
-                problems.join("; ")
-            ),
-            Self::Trimmed { next, first } => write!(
-                f,
-                "this node must continue with entry {next} of the cluster's log, but the log \
-                 begins at {first}: the node was too far behind; start it again, and it continues \
-                 from a snapshot; raise --log-bytes if this happens again"
-            ),
-            Self::Ahead { read, last } => write!(
-                f,
-                "this node has applied entry {read} of the cluster's log, but the log ends at \
-                 {last}: the engine has lost entries, or the data directory belongs to another \
-                 log; start the node with an empty data directory"
-            ),
-            Self::OtherLog { expected, found } => write!(
-                f,
-                "the log of the cluster was made anew: its epoch is {found:?}, and this node has \
-                 applied the log with the epoch {expected:?}; start the node with an empty data \
-                 directory"
-            ),
-            Self::Rewritten { sequence } => write!(
-                f,
-                "entry {sequence} of the cluster's log differs from the one that this node has \
-                 applied: the engine has lost entries and stored others in their place; start the \
-                 node with an empty data directory"
-            ),
-            Self::NameTaken { node, incarnation } => write!(
-                f,
-                "another node of this cluster has the name {node} and is running (incarnation \
-                 {incarnation}); give each node its own --node, or stop the other node first"
-            ),
-            Self::Request { reason } => f.write_str(reason),
-        }
-    }
+/// Reason why a node has stopped applying entries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stop {
+    /// A sentence that says what to do.
+    pub reason: String,
+    /// Kind of the reason, which decides what the node can do.
+    pub kind: StopKind,
 }
 
-impl std::error::Error for JoinError {}
+/// Kind of a reason why a node has stopped applying entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopKind {
+    /// The node cannot apply an entry, but another version may: it waits for an update.
+    Entry,
+    /// The log no longer has entries that the node must apply. After a restart it continues from a
+    /// snapshot.
+    Trimmed,
+    /// The log differs from the one that the node has applied. Its graph is of no use to this
+    /// cluster.
+    OtherLog,
+}

@@ -11,11 +11,10 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::connection;
 use crate::contact::Contact;
 use crate::doubt::Doubt;
-use crate::error::JoinError;
+use crate::error::{JoinError, StopKind};
 use crate::readiness::LEADERLESS_MAX;
 use crate::shared::Shared;
-use crate::stop::StopKind;
-use crate::stream::LogStream;
+use crate::stream::LogState;
 
 /// Interval of the requests.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -26,31 +25,38 @@ const CHANGE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Records regularly whether the server of the engine answers, even if it knows no leader and has
 /// nothing to deliver.
-pub(crate) async fn hear_server(stream: LogStream, contact: Arc<Contact>) {
+pub(crate) async fn hear_server(shared: Arc<Shared>) {
     let mut ticks = interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        if stream.is_server_there().await {
-            contact.hear();
+        if shared.stream.is_server_there().await {
+            shared.outbox.contact.hear();
         }
     }
 }
 
 /// Task of a node that sends the requests, as long as the node runs.
 pub(crate) struct Inquiry {
-    pub(crate) stream: LogStream,
-    pub(crate) contact: Arc<Contact>,
-    pub(crate) shared: Arc<Shared>,
+    shared: Arc<Shared>,
     /// Doubt whether the log is still the same.
-    pub(crate) other_log: Doubt,
+    other_log: Doubt,
     /// Error of the last answer.
-    pub(crate) wrong: String,
+    wrong: String,
     /// Earliest time of the next change of the server, by the node's clock.
-    pub(crate) may_change_at: Duration,
+    may_change_at: Duration,
 }
 
 impl Inquiry {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            other_log: Doubt::default(),
+            wrong: String::new(),
+            may_change_at: Duration::ZERO,
+        }
+    }
+
     pub(crate) async fn run(mut self) {
         let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -70,18 +76,16 @@ impl Inquiry {
     /// When the log has been another one for too long to be an error of the engine.
     async fn ask(&mut self) -> Result<(), JoinError> {
         // Read before the request, as an entry may be stored and applied after the answer.
-        let (applied, _) = self.contact.places();
-        let found = match self.stream.state().await {
+        let contact = &self.shared.outbox.contact;
+        let applied = contact.applied();
+        let found = match self.shared.stream.state().await {
             Ok(state) => {
-                self.contact.learn_last(state.last);
                 *self.shared.log.lock() = state.clone();
-                // A leader that is cut off from its followers returns an outdated state.
-                if !state.has_majority() {
+                if !learn(contact, &state) {
                     "its leader has no contact to a majority of the servers"
                         .clone_into(&mut self.wrong);
                     return Ok(());
                 }
-                self.contact.hear_leader();
                 state.check_end(applied)
             }
             Err(error @ JoinError::OtherLog { .. }) => Err(error),
@@ -90,7 +94,7 @@ impl Inquiry {
                 return Ok(());
             }
         };
-        let has_stayed = self.other_log.note(self.contact.now(), found.is_err());
+        let has_stayed = self.other_log.note(contact.now(), found.is_err());
         match found {
             Err(error) if has_stayed => Err(error),
             Err(error) => {
@@ -104,9 +108,10 @@ impl Inquiry {
     /// Leaves a server that has known no leader, or created no consumer, for longer than an
     /// election takes: it may be completely or partly cut off from the other servers.
     async fn leave_useless_server(&mut self) {
-        let (leaderless, consumerless) = (self.contact.leaderless(), self.contact.consumerless());
+        let contact = &self.shared.outbox.contact;
+        let (leaderless, consumerless) = (contact.leaderless(), contact.consumerless());
         let is_useless = leaderless > LEADERLESS_MAX || consumerless > LEADERLESS_MAX;
-        if !is_useless || self.contact.now() < self.may_change_at {
+        if !is_useless || contact.now() < self.may_change_at {
             return;
         }
         tracing::warn!(
@@ -116,7 +121,46 @@ impl Inquiry {
             self.wrong,
             consumerless.as_secs(),
         );
-        connection::change_server(&self.stream.context.client()).await;
-        self.may_change_at = self.contact.now() + CHANGE_INTERVAL;
+        connection::change_server(&self.shared.client).await;
+        self.may_change_at = contact.now() + CHANGE_INTERVAL;
+    }
+}
+
+/// Records the end of the log that its leader has reported. Returns whether the leader counts: one
+/// that is cut off from its followers returns an outdated state.
+fn learn(contact: &Contact, state: &LogState) -> bool {
+    let counts = state.has_majority();
+    match counts {
+        true => contact.hear_leader(state.last),
+        false => contact.learn_last(state.last),
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// If the node first forgot the time without a leader, entries that others have written
+    /// meanwhile would be new to it, and clients would be sent to it although it is far behind.
+    #[test]
+    fn the_end_of_the_log_is_learned_from_an_answer_before_the_leader_counts_as_heard() {
+        let leader = LogState {
+            last: 12,
+            leader: Some("s0".into()),
+            ..LogState::default()
+        };
+        let leaderless = LogState {
+            leader: None,
+            ..leader.clone()
+        };
+        for (state, counts) in [(leader, true), (leaderless, false)] {
+            let contact = Contact::of_a_minute_ago(10);
+            let before = contact.leaderless();
+            assert_eq!(learn(&contact, &state), counts);
+            assert_eq!((contact.applied(), contact.last()), (10, 12));
+            assert!(contact.lag() >= before, "{:?}", contact.lag());
+            assert_eq!(contact.leaderless() < before, counts);
+        }
     }
 }

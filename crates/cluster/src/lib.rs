@@ -23,52 +23,45 @@ mod consumer;
 mod contact;
 /// Doubt whether the log is still the one that this node applies.
 mod doubt;
-/// Regular requests for the state of the log.
-mod inquiry;
 /// Appends that wait for their results.
 mod waiting;
 /// Random numbers of incarnations.
 mod incarnations;
+/// The outbox: the writer of a node.
+mod outbox;
+/// State shared by the tasks and threads of a node, and its interface to its server.
+mod shared;
+/// Regular requests for the state of the log.
+mod inquiry;
 /// Sending of entries to the log.
 mod sending;
 /// The thread that applies the log.
 mod reading;
-/// State shared by the tasks of a node.
-mod shared;
 /// Application of entries, in the order of the log.
 pub mod apply;
-/// Status of the engine as seen by a node.
-mod engine_view;
-/// Interface of a node to its server.
-mod host;
-/// The other nodes: receipts and membership.
-mod peers;
-/// Reports of nodes, and requests to drain a node.
-mod reports;
+/// Messages to the other nodes, and from them.
+mod links;
 /// Results of commands whose events are still being delivered.
 mod pending;
-/// Uniqueness of the names of nodes.
-mod names;
+/// Requests to drain a node, which also show whether a name is taken.
+mod drain;
 /// Copies of the graph in the engine's object store.
 mod snapshot;
 /// Readiness: whether clients should be sent to this node.
 mod readiness;
-/// Reasons why a node has stopped applying entries.
-mod stop;
 /// The node: the tasks and threads of a server in a cluster.
 mod node;
-/// Errors of joining a cluster.
+/// Errors of joining a cluster, and reasons to stop applying its log.
 mod error;
 
 pub use engine::Engine;
-pub use error::JoinError;
-pub use host::Host;
+pub use error::{JoinError, Stop, StopKind};
 pub use node::Cluster;
 pub use options::{
-    Credentials, LogOptions, Name, NameError, Options, SecretText, ServerAddress, Storage, TlsFiles,
+    Credentials, LogOptions, Name, Options, SecretText, ServerAddress, Storage, TlsFiles,
 };
 pub use pending::Pending;
 pub use reading::{Apply, EntryRead};
+pub use shared::Host;
 pub use snapshot::{Found, ImportError, Imported, Importer, Progress, SnapshotError};
-pub use stop::{Stop, StopKind};
-pub use stream::{Follower, LogState};
+pub use stream::LogState;

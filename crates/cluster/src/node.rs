@@ -1,39 +1,34 @@
 //! The node: the tasks and threads of a server in a cluster.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use async_nats::Client;
+use async_nats::SubscribeError;
 use parking_lot::Mutex;
 use replication::{
     Append, Command, Done, DrainDone, DrainError, Membership, Reader, Refused, Status,
     StreamSequence, Wait, Writer, WriterOptions,
 };
-use tokio::runtime::{Handle, Runtime};
+use tokio::runtime::Runtime;
 use tokio::sync::{Notify, mpsc};
 
-use crate::consumer::{Consumer, End, MESSAGES_MAX};
+use crate::consumer::{Consumer, MESSAGES_MAX};
 use crate::contact::Contact;
-use crate::doubt::Doubt;
+use crate::drain;
 use crate::engine::Engine;
-use crate::engine_view::EngineView;
-use crate::error::JoinError;
-use crate::host::Host;
+use crate::error::{JoinError, Stop, StopKind};
 use crate::incarnations;
 use crate::inquiry::{self, Inquiry};
-use crate::names;
-use crate::options::{Name, Options};
-use crate::peers::{ANSWERS_WAITING_MAX, Links, Peers};
-use crate::readiness::{LEADERLESS_MAX, SILENCE_MAX, Signs};
+use crate::links::{ANSWERS_WAITING_MAX, Links};
+use crate::options::Options;
+use crate::outbox::{Outbox, UNAVAILABLE, refuse};
+use crate::readiness::{LEADERLESS_MAX, SILENCE_MAX};
 use crate::reading::{Apply, ApplyThread};
-use crate::reports::{self, Reports};
-use crate::sending::{Outbox, Sender, UNAVAILABLE, refuse};
-use crate::shared::Shared;
-use crate::stop::{Stop, StopKind};
-use crate::stream::LogStream;
+use crate::sending::{self, Sender};
+use crate::shared::{Counts, Host, Shared};
 use crate::waiting::Waiting;
 
 /// Time that tasks have to end with the node.
@@ -41,17 +36,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A running node of a cluster. Shared by all callers that append.
 pub struct Cluster {
-    name: Box<str>,
-    epoch: Box<str>,
-    /// Last entry of the log when the node joined.
-    at_start: u64,
-    outbox: Arc<Outbox>,
-    peers: Arc<Peers>,
     shared: Arc<Shared>,
-    client: Client,
-    cluster: Name,
-    host: Arc<dyn Host>,
-    handle: Handle,
     runtime: Mutex<Option<Runtime>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -78,57 +63,50 @@ impl Cluster {
             stream,
             state,
         } = engine;
-        let failed = |reason: String| JoinError::Request { reason };
         let checkpoint = applier.start();
         state.check_start(checkpoint.read)?;
         let writer_options =
-            WriterOptions::new(options.node.as_str(), version, client.max_payload())
-                .ok_or_else(|| failed(format!("the version {version:?} is too long")))?;
+            WriterOptions::new(options.node.as_str(), version, client.max_payload()).ok_or_else(
+                || JoinError::Request(format!("the version {version:?} is too long")),
+            )?;
         let incarnation = incarnations::random()
-            .ok_or_else(|| failed("the system has no random bits".to_owned()))?;
-        runtime.block_on(names::check(&client, options, incarnation))?;
-        let contact = Arc::new(Contact::new(checkpoint.read.number()));
+            .ok_or_else(|| JoinError::Request("the system has no random bits".to_owned()))?;
+        runtime.block_on(drain::check_name(&client, options, incarnation))?;
+        let contact = Contact::new(checkpoint.read.number());
         contact.learn_last(state.last);
-        let outbox = Arc::new(Outbox {
-            writer: Mutex::new(Some(Writer::new(
-                writer_options,
-                incarnation,
-                checkpoint.read,
-            ))),
-            contact: Arc::clone(&contact),
-            wake: Notify::new(),
-        });
-        let shared = Arc::new(Shared {
-            log: Mutex::new(state.clone()),
-            connection: counts,
-            ..Shared::default()
-        });
         let (answers, outgoing) = mpsc::channel(ANSWERS_WAITING_MAX);
         let mut membership = Membership::default();
         membership.sync(contact.now(), &checkpoint.table);
-        let peers = Arc::new(Peers {
+        let writer = Writer::new(writer_options, incarnation, checkpoint.read);
+        let shared = Arc::new(Shared {
+            client,
+            stream,
+            cluster: options.cluster.clone(),
+            node: options.node.clone(),
+            version: version.into(),
+            at_start: state.last,
+            runtime: runtime.handle().clone(),
+            host,
+            outbox: Outbox {
+                writer: Mutex::new(Some(writer)),
+                contact,
+                wake: Notify::new(),
+            },
             receipts: Mutex::default(),
             membership: Mutex::new(membership),
             namesake: OnceLock::new(),
             answers,
+            connection: counts,
+            counts: Counts::default(),
+            log: Mutex::new(state),
+            stopped: OnceLock::new(),
         });
-        let links = Links {
-            client: client.clone(),
-            cluster: options.cluster.clone(),
-            node: options.node.as_str().into(),
-            version: version.into(),
-            peers: Arc::clone(&peers),
-            outbox: Arc::clone(&outbox),
-            host: Arc::clone(&host),
-        };
         let (output, messages) = mpsc::channel(MESSAGES_MAX);
+        let consumer = Consumer::new(Arc::clone(&shared), checkpoint.read.next().number(), output);
         let apply_thread = ApplyThread {
             applier,
-            outbox: Arc::clone(&outbox),
-            peers: Arc::clone(&peers),
-            counts: Arc::clone(&shared.reads),
-            runtime: runtime.handle().clone(),
-            reader: Reader::new(checkpoint.clone()),
+            shared: Arc::clone(&shared),
+            reader: Reader::new(checkpoint),
         };
         let stopped = Arc::clone(&shared);
         let thread = thread::Builder::new()
@@ -138,54 +116,33 @@ impl Cluster {
                     stopped.stop(StopKind::Entry, reason);
                 }
             })
-            .map_err(|error| failed(format!("the apply thread cannot be started: {error}")))?;
-        let consumer = Consumer::new(
-            client.clone(),
-            stream.clone(),
-            checkpoint.read.next().number(),
-            output,
-            Arc::clone(&shared.consumers),
-            Arc::clone(&contact),
-        );
-        let subscribed = runtime.block_on(links.subscribe());
-        let (heartbeats, incoming) = subscribed.map_err(|error| failed(error.to_string()))?;
-        runtime.spawn(links.run(heartbeats, incoming, outgoing));
-        let (signs, at_start) = ((Arc::clone(&outbox), Arc::clone(&shared)), state.last);
-        let reports = Reports {
-            client: client.clone(),
-            cluster: options.cluster.clone(),
-            node: options.node.as_str().into(),
-            peers: Arc::clone(&peers),
-            outbox: Arc::clone(&outbox),
-            host: Arc::clone(&host),
-            connection: Arc::clone(&shared.connection),
-            is_ready: Box::new(move || {
-                let (outbox, shared) = &signs;
-                shared.signs(outbox, at_start).not_ready().is_none()
-            }),
+            .map_err(|error| {
+                JoinError::Request(format!("the apply thread cannot be started: {error}"))
+            })?;
+        let inbox = shared.client.new_inbox();
+        let subscribed = runtime.block_on(async {
+            let links = Links::subscribe(Arc::clone(&shared)).await?;
+            let acknowledgements = shared.client.subscribe(format!("{inbox}.>")).await?;
+            Ok((links, acknowledgements))
+        });
+        let (links, acknowledgements) = subscribed.map_err(|error: SubscribeError| {
+            JoinError::Request(format!(
+                "the cluster's engine accepts no subscription: {error}"
+            ))
+        })?;
+        runtime.spawn(links.run(outgoing));
+        runtime.spawn(sending::take_answers(Arc::clone(&shared), acknowledgements));
+        let sender = Sender {
+            shared: Arc::clone(&shared),
+            inbox,
+            may_end_at: Duration::ZERO,
         };
-        let subscribed = runtime.block_on(reports.subscribe());
-        let (heard, asked) = subscribed.map_err(|error| failed(error.to_string()))?;
-        runtime.spawn(reports.run(heard, asked));
-        start_tasks(
-            &runtime,
-            &client,
-            stream.clone(),
-            consumer,
-            &outbox,
-            &shared,
-        )?;
+        runtime.spawn(sender.run());
+        runtime.spawn(deliver(consumer, Arc::clone(&shared)));
+        runtime.spawn(inquiry::hear_server(Arc::clone(&shared)));
+        runtime.spawn(Inquiry::new(Arc::clone(&shared)).run());
         Ok(Arc::new(Self {
-            name: options.node.as_str().into(),
-            epoch: stream.epoch.into(),
-            at_start: state.last,
-            outbox,
-            peers,
             shared,
-            client,
-            cluster: options.cluster.clone(),
-            host,
-            handle: runtime.handle().clone(),
             runtime: Mutex::new(Some(runtime)),
             thread: Mutex::new(Some(thread)),
         }))
@@ -200,7 +157,7 @@ impl Cluster {
             return;
         };
         self.say_goodbye();
-        let writer = self.outbox.writer.lock().take();
+        let writer = self.shared.outbox.writer.lock().take();
         refuse(writer.map(Writer::end).unwrap_or_default());
         runtime.shutdown_timeout(END_TIMEOUT);
         if let Some(thread) = self.thread.lock().take() {
@@ -210,7 +167,7 @@ impl Cluster {
 
     /// Returns whether all entries that were in the log at the start are applied.
     pub fn has_caught_up(&self) -> bool {
-        self.outbox.contact.places().0 >= self.at_start
+        self.shared.outbox.contact.applied() >= self.shared.at_start
     }
 
     /// Returns why the node has stopped applying entries; `None` if it has not.
@@ -220,8 +177,8 @@ impl Cluster {
 
     /// Returns why the node must end, if there is an earlier one with its name.
     pub fn namesake(&self) -> Option<JoinError> {
-        let incarnation = *self.peers.namesake.get()?;
-        let node = self.name.to_string();
+        let incarnation = *self.shared.namesake.get()?;
+        let node = self.shared.node.to_string();
         Some(JoinError::NameTaken { node, incarnation })
     }
 
@@ -230,9 +187,9 @@ impl Cluster {
     /// all other nodes send heartbeats, the log has no leader for any of them, and clients are no
     /// better off elsewhere.
     pub fn cut_off(&self) -> Duration {
-        let contact = &self.outbox.contact;
-        let own = self.outbox.with(|writer| writer.incarnation()).flatten();
-        let hears_all = self.peers.membership.lock().hears_all(contact.now(), own);
+        let contact = &self.shared.outbox.contact;
+        let own = self.shared.outbox.incarnation();
+        let hears_all = self.shared.membership.lock().hears_all(contact.now(), own);
         match hears_all {
             true => contact.silence(),
             false => contact.silence().max(contact.leaderless()),
@@ -241,8 +198,7 @@ impl Cluster {
 
     /// Ends the incarnation with an entry, so that other nodes do not wait for this one.
     fn say_goodbye(&self) {
-        let incarnation = self.outbox.with(|writer| writer.incarnation()).flatten();
-        let Some(incarnation) = incarnation else {
+        let Some(incarnation) = self.shared.outbox.incarnation() else {
             return;
         };
         let (answer, answered) = std::sync::mpsc::sync_channel(1);
@@ -254,16 +210,12 @@ impl Cluster {
         self.append(gone, Wait::Logged, done);
         let _ = answered.recv_timeout(END_TIMEOUT);
     }
-
-    fn signs(&self) -> Signs<'_> {
-        self.shared.signs(&self.outbox, self.at_start)
-    }
 }
 
 impl Append for Cluster {
     fn append(&self, commands: Vec<Command>, wait: Wait, done: Done) {
         let waiting = Waiting::new(wait, done);
-        let contact = &self.outbox.contact;
+        let contact = &self.shared.outbox.contact;
         // An append to an engine that is unreachable or has lost its majority would wait, and its
         // result would be unknown.
         let is_away = contact.silence() > SILENCE_MAX || contact.leaderless() > LEADERLESS_MAX;
@@ -271,50 +223,49 @@ impl Append for Cluster {
             return waiting.refuse(UNAVAILABLE);
         }
         // The lock is released before the callback is called.
-        if let Err(Refused { token, error }) = self.outbox.append(&commands, waiting) {
+        if let Err(Refused { token, error }) = self.shared.outbox.append(&commands, waiting) {
             token.refuse(error);
         }
     }
 
     fn status(&self) -> Status {
-        let contact = &self.outbox.contact;
-        let (applied, last) = contact.places();
+        let Shared {
+            outbox,
+            membership,
+            counts,
+            ..
+        } = &*self.shared;
+        let contact = &outbox.contact;
         let sequence = |number| StreamSequence::new(number).unwrap_or(StreamSequence::MAX);
-        let of_writer = self.outbox.with(|writer| {
+        let of_writer = outbox.with(|writer| {
             let (in_flight, bytes) = (writer.in_flight(), writer.waiting_bytes());
             (writer.incarnation(), in_flight, bytes, writer.resent())
         });
         let (incarnation, in_flight, waiting_bytes, resent) = of_writer.unwrap_or_default();
-        let signs = self.signs();
+        let signs = self.shared.signs();
         Status {
-            node: self.name.clone(),
+            node: self.shared.node.as_str().into(),
             incarnation,
-            epoch: self.epoch.clone(),
+            epoch: self.shared.stream.epoch.as_str().into(),
             not_ready: signs.not_ready().map(String::into_boxed_str),
             is_connected: signs.is_connected(),
-            applied: sequence(applied),
-            last: sequence(last),
+            applied: sequence(signs.applied),
+            last: sequence(contact.last()),
             lag: signs.lag,
             in_flight,
             waiting_bytes,
-            entries: self.shared.reads.applied.load(Ordering::Relaxed),
-            skipped: self.shared.reads.skipped.load(Ordering::Relaxed),
+            entries: counts.applied.load(Ordering::Relaxed),
+            skipped: counts.skipped.load(Ordering::Relaxed),
             resent,
-            engine: EngineView {
-                client: &self.client,
-                log: self.shared.log.lock().clone(),
-                connection: &self.shared.connection,
-                consumers: &self.shared.consumers,
-            }
-            .status(signs.leaderless),
-            nodes: self.peers.membership.lock().status(contact.now()),
+            engine: self.shared.engine(),
+            nodes: membership.lock().status(contact.now()),
         }
     }
 
     fn drain(&self, node: &str, done: DrainDone) {
-        let now = self.outbox.contact.now();
+        let now = self.shared.outbox.contact.now();
         let found = {
-            let membership = self.peers.membership.lock();
+            let membership = self.shared.membership.lock();
             let names = || membership.status(now).into_iter().map(|node| node.name);
             membership
                 .find(now, node)
@@ -322,19 +273,22 @@ impl Append for Cluster {
                     names: names().collect(),
                 })
         };
-        let own = self.outbox.with(|writer| writer.incarnation()).flatten();
+        let own = self.shared.outbox.incarnation();
         match found {
             // A request to this node needs no engine.
             Ok(node) if own == Some(node.incarnation) => {
-                self.host.drain();
+                self.shared.host.drain();
                 done(Ok(node.incarnation));
             }
-            Ok(_) if self.outbox.contact.silence() > SILENCE_MAX => {
+            Ok(_) if self.shared.outbox.contact.silence() > SILENCE_MAX => {
                 done(Err(DrainError::Unreachable));
             }
             Ok(node) => {
-                let asked = reports::ask_to_drain(self.client.clone(), self.cluster.clone(), node);
-                self.handle.spawn(async move { done(asked.await) });
+                let Shared {
+                    client, cluster, ..
+                } = &*self.shared;
+                let asked = drain::drain(client.clone(), cluster.clone(), node);
+                self.shared.runtime.spawn(async move { done(asked.await) });
             }
             Err(error) => done(Err(error)),
         }
@@ -344,54 +298,19 @@ impl Append for Cluster {
 impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cluster")
-            .field("name", &self.name)
-            .field("epoch", &self.epoch)
+            .field("name", &self.shared.node)
+            .field("epoch", &self.shared.stream.epoch)
             .finish_non_exhaustive()
     }
 }
 
-/// Starts the tasks that read, send, receive answers and request the state of the log.
-fn start_tasks(
-    runtime: &Runtime,
-    client: &Client,
-    stream: LogStream,
-    consumer: Consumer,
-    outbox: &Arc<Outbox>,
-    shared: &Arc<Shared>,
-) -> Result<(), JoinError> {
-    let inbox = client.new_inbox();
-    let answers = runtime.block_on(client.subscribe(format!("{inbox}.>")));
-    let answers = answers.map_err(|error| JoinError::Request {
-        reason: format!("the cluster's engine accepts no subscription: {error}"),
-    })?;
-    runtime.spawn(Arc::clone(outbox).take_answers(answers));
-    let sender = Sender {
-        outbox: Arc::clone(outbox),
-        client: client.clone(),
-        subject: stream.subject.clone(),
-        inbox,
-        may_end_at: AtomicU64::new(0),
-    };
-    runtime.spawn(sender.run());
-    let reading = Arc::clone(shared);
-    runtime.spawn(async move {
-        let (kind, reason) = match consumer.run().await {
-            End::Closed => return,
-            End::Trimmed { next, first } => (StopKind::Trimmed, JoinError::Trimmed { next, first }),
-            End::Rewritten { sequence } => (StopKind::OtherLog, JoinError::Rewritten { sequence }),
+/// Runs the consumer. Records why it can deliver no more.
+async fn deliver(consumer: Consumer, shared: Arc<Shared>) {
+    if let Err(error) = consumer.run().await {
+        let kind = match error {
+            JoinError::Trimmed { .. } => StopKind::Trimmed,
+            _ => StopKind::OtherLog,
         };
-        reading.stop(kind, reason.to_string());
-    });
-    let contact = Arc::clone(&outbox.contact);
-    runtime.spawn(inquiry::hear_server(stream.clone(), contact));
-    let inquiry = Inquiry {
-        stream,
-        contact: Arc::clone(&outbox.contact),
-        shared: Arc::clone(shared),
-        other_log: Doubt::default(),
-        wrong: String::new(),
-        may_change_at: Duration::ZERO,
-    };
-    runtime.spawn(inquiry.run());
-    Ok(())
+        shared.stop(kind, error.to_string());
+    }
 }

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use async_nats::ServerAddr;
+pub use async_nats::jetstream::stream::StorageType as Storage;
 
 /// Maximum length of the name of a cluster or node, in bytes: it is part of subjects and columns of
 /// tables.
@@ -41,10 +42,6 @@ pub struct ServerAddress(ServerAddr);
 /// Name of a cluster or a node: 1 to 64 letters, digits, `-` and `_`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name(Box<str>);
-
-/// Reason why a text is not a [`Name`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NameError;
 
 /// Credentials of a node for the engine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -87,17 +84,9 @@ pub struct LogOptions {
     pub replicas: usize,
     /// Maximum size of the log, in bytes. The oldest entries beyond it are removed.
     pub bytes: u64,
-    /// Storage of the log.
+    /// Storage of the log in the servers of the engine. In memory it is lost when a majority of
+    /// them ends.
     pub storage: Storage,
-}
-
-/// Storage of the log in the servers of the engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Storage {
-    /// In files.
-    File,
-    /// In memory: the log is lost when a majority of the servers ends.
-    Memory,
 }
 
 impl ServerAddress {
@@ -147,13 +136,15 @@ impl Name {
 }
 
 impl FromStr for Name {
-    type Err = NameError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, NameError> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
         match (1..=NAME_BYTES_MAX).contains(&text.len()) && text.bytes().all(fits) {
             true => Ok(Self(text.into())),
-            false => Err(NameError),
+            false => Err(format!(
+                "a name has 1 to {NAME_BYTES_MAX} letters, digits, `-` and `_`"
+            )),
         }
     }
 }
@@ -163,17 +154,6 @@ impl fmt::Display for Name {
         f.write_str(&self.0)
     }
 }
-
-impl fmt::Display for NameError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "a name has 1 to {NAME_BYTES_MAX} letters, digits, `-` and `_`"
-        )
-    }
-}
-
-impl std::error::Error for NameError {}
 
 impl SecretText {
     /// Creates a secret from `text`.
@@ -232,7 +212,7 @@ mod tests {
     #[test]
     fn names_have_no_special_characters_of_subjects() {
         for text in ["", "a.b", "a*", ">", "a b", "ü", &"x".repeat(65)] {
-            assert_eq!(text.parse::<Name>(), Err(NameError), "{text}");
+            assert!(text.parse::<Name>().is_err(), "{text}");
         }
         assert!("eu-west_1".parse::<Name>().is_ok());
     }

@@ -4,21 +4,19 @@
 //! is read. Must never continue after an entry that it cannot read or apply.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use replication::{
-    ANSWER_TIME, Answer, Applied, Checkpoint, Command, Entry, Finished, Incarnation, Outcome, Read,
-    ReadError, Reader, StreamSequence, Wait,
+    ANSWER_TIME, Answer, Checkpoint, Command, Entry, Finished, Incarnation, Outcome, Read,
+    ReadError, Reader, Receipt, StreamSequence, Wait,
 };
-use tokio::runtime::Handle;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::timeout;
 
 use crate::consumer::Message;
-use crate::peers::{self, Peers};
 use crate::pending::Pending;
-use crate::sending::Outbox;
-use crate::waiting::Waiting;
+use crate::shared::Shared;
+use crate::waiting::{Waiting, complete};
 
 /// Context of an entry that was read.
 #[derive(Debug, Clone, Copy)]
@@ -57,24 +55,11 @@ pub trait Apply: Send + 'static {
     fn skip(&mut self, read: EntryRead<'_>) -> Result<(), String>;
 }
 
-/// Counters of entries that were read.
-#[derive(Debug, Default)]
-pub(crate) struct ReadCounts {
-    /// Number of entries that counted.
-    pub(crate) applied: AtomicU64,
-    /// Number of entries that did not.
-    pub(crate) skipped: AtomicU64,
-}
-
 /// State of the apply thread.
 pub(crate) struct ApplyThread<A> {
     pub(crate) applier: A,
     pub(crate) reader: Reader,
-    pub(crate) outbox: Arc<Outbox>,
-    pub(crate) peers: Arc<Peers>,
-    pub(crate) counts: Arc<ReadCounts>,
-    /// Runtime on which answers wait for deliveries.
-    pub(crate) runtime: Handle,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl<A: Apply> ApplyThread<A> {
@@ -100,7 +85,7 @@ impl<A: Apply> ApplyThread<A> {
             Err(error) => return Err(error.to_string()),
         };
         let after = self.reader.checkpoint();
-        let own = self.outbox.with(|writer| writer.incarnation()).flatten();
+        let own = self.shared.outbox.incarnation();
         let mut results = Vec::new();
         let entry_read = EntryRead {
             after,
@@ -111,17 +96,17 @@ impl<A: Apply> ApplyThread<A> {
         match &read.outcome {
             Outcome::Counts(entry) => {
                 results = self.applier.apply(entry, entry_read)?;
-                self.counts.applied.fetch_add(1, Ordering::Relaxed);
+                self.shared.counts.applied.fetch_add(1, Ordering::Relaxed);
                 self.update_members(&read, entry);
             }
             Outcome::Skipped(_) => {
                 self.applier.skip(entry_read)?;
-                self.counts.skipped.fetch_add(1, Ordering::Relaxed);
+                self.shared.counts.skipped.fetch_add(1, Ordering::Relaxed);
             }
         }
-        self.outbox.contact.apply(sequence.number());
-        let finished = self.outbox.with(|writer| writer.read_back(&read));
-        self.outbox.wake.notify_one();
+        self.shared.outbox.contact.apply(sequence.number());
+        let finished = self.shared.outbox.with(|writer| writer.read_back(&read));
+        self.shared.outbox.wake.notify_one();
         let finished = finished.unwrap_or_else(|| Ok(Vec::new()));
         let finished = finished.map_err(|error| error.to_string())?;
         self.settle(&read, own, finished, results);
@@ -134,12 +119,12 @@ impl<A: Apply> ApplyThread<A> {
         if read.ended.is_empty() && !entry.commands.iter().any(begins) {
             return;
         }
-        let now = self.outbox.contact.now();
+        let now = self.shared.outbox.contact.now();
         let table = self.reader.table();
-        self.peers.membership.lock().sync(now, table);
+        self.shared.membership.lock().sync(now, table);
         for &incarnation in &read.ended {
-            let receipts = self.peers.receipts.lock().gone(incarnation);
-            peers::complete(receipts);
+            let receipts = self.shared.receipts.lock().gone(incarnation);
+            complete(receipts);
         }
     }
 
@@ -155,20 +140,29 @@ impl<A: Apply> ApplyThread<A> {
         let has_events = results.iter().any(Pending::is_event);
         let waits = |it: &Finished<Waiting>| has_events && it.token.wait() == Wait::Delivered;
         let (later, now) = finished.into_iter().partition::<Vec<_>, _>(waits);
-        answer(now, &results);
+        if !now.is_empty() {
+            // Its answers are those of this node alone.
+            complete([Receipt {
+                sequence,
+                token: now,
+                results: results.iter().map(Pending::so_far).collect(),
+                nodes: 1,
+                missing: Vec::new(),
+            }]);
+        }
         let table = self.reader.table();
-        let mut receipts = self.peers.receipts.lock();
-        let complete = match later.is_empty() {
+        let mut receipts = self.shared.receipts.lock();
+        let done = match later.is_empty() {
             true => Vec::new(),
             false => {
                 let results = results.iter().map(Pending::without_counts).collect();
-                let now = self.outbox.contact.now();
+                let now = self.shared.outbox.contact.now();
                 receipts.expect(now, sequence, table, results, later)
             }
         };
         receipts.read(sequence);
         drop(receipts);
-        peers::complete(complete);
+        complete(done);
         let own = own.filter(|&own| table.member(own).is_some());
         let writer = table.member(read.head.incarnation);
         if let Some((own, writer)) = own.zip(writer).filter(|_| has_events) {
@@ -186,7 +180,7 @@ impl<A: Apply> ApplyThread<A> {
         to: Option<Box<str>>,
         results: Vec<Pending>,
     ) {
-        let peers = Arc::clone(&self.peers);
+        let shared = Arc::clone(&self.shared);
         let is_settled = results.iter().all(Pending::is_settled);
         let give = move |results: &[Pending]| {
             let events = (0..)
@@ -196,14 +190,14 @@ impl<A: Apply> ApplyThread<A> {
             let answer = Answer { sequence, events };
             match to {
                 // If too many answers are waiting, this node is missing in some receipts.
-                Some(name) => drop(peers.answers.try_send((name, answer))),
-                None => peers.answer(own, answer),
+                Some(name) => drop(shared.answers.try_send((name, answer))),
+                None => shared.answer(own, answer),
             }
         };
         if is_settled {
             return give(&results);
         }
-        self.runtime.spawn(async move {
+        self.shared.runtime.spawn(async move {
             let settled = async {
                 for result in &results {
                     result.settle().await;
@@ -213,24 +207,6 @@ impl<A: Apply> ApplyThread<A> {
             if timeout(ANSWER_TIME, settled).await.is_ok() {
                 give(&results);
             }
-        });
-    }
-}
-
-/// Answers appends with the current results of their commands.
-fn answer(finished: Vec<Finished<Waiting>>, results: &[Pending]) {
-    for Finished {
-        token,
-        first,
-        commands,
-    } in finished
-    {
-        let own = results.iter().skip(first.index().into()).take(commands);
-        token.finish(Applied {
-            first,
-            results: own.map(Pending::so_far).collect(),
-            nodes: 1,
-            missing: Vec::new(),
         });
     }
 }

@@ -5,12 +5,10 @@
 
 use std::time::Duration;
 
-use async_nats::jetstream::stream::{
-    Config, DiscardPolicy, PersistenceMode, RetentionPolicy, StorageType,
-};
+use async_nats::jetstream::stream::{Config, DiscardPolicy, PersistenceMode, RetentionPolicy};
 use replication::ENTRY_BYTES_MAX;
 
-use crate::options::{LogOptions, Name, Storage};
+use crate::options::{LogOptions, Name};
 
 /// Format of the entries in the stream. A stream of another format is refused.
 const FORMAT: &str = "1";
@@ -93,7 +91,7 @@ pub(crate) fn new_stream(cluster: &Name, log: &LogOptions, epoch: &str) -> Confi
         max_messages_per_subject: -1,
         max_message_size: -1,
         max_consumers: -1,
-        storage: storage(log.storage),
+        storage: log.storage,
         num_replicas: log.replicas,
         duplicate_window: DUPLICATE_WINDOW,
         deny_delete: true,
@@ -116,14 +114,6 @@ pub(crate) fn set_imported(config: &mut Config) {
 /// the log has its first entry.
 pub(crate) fn is_imported(config: &Config) -> bool {
     config.metadata.contains_key(IMPORT_KEY)
-}
-
-/// Returns the storage type of the engine.
-pub(crate) const fn storage(storage: Storage) -> StorageType {
-    match storage {
-        Storage::File => StorageType::File,
-        Storage::Memory => StorageType::Memory,
-    }
 }
 
 /// Returns the epoch of a stream; empty if another program created it.
@@ -252,13 +242,15 @@ pub(crate) fn differences(config: &Config, log: &LogOptions) -> Vec<String> {
     compare(
         "--log-storage",
         format!("{:?}", config.storage).to_lowercase(),
-        format!("{:?}", storage(log.storage)).to_lowercase(),
+        format!("{:?}", log.storage).to_lowercase(),
     );
     differences
 }
 
 #[cfg(test)]
 mod tests {
+    use async_nats::jetstream::stream::StorageType;
+
     use super::*;
 
     fn cluster() -> Name {
@@ -340,7 +332,7 @@ mod tests {
         let log = LogOptions {
             replicas: 1,
             bytes: 1 << 20,
-            storage: Storage::Memory,
+            storage: StorageType::Memory,
         };
         let differences = differences(&made(), &log);
         assert_eq!(differences.len(), 3, "{differences:?}");

@@ -6,15 +6,15 @@ use async_nats::Client;
 use async_nats::jetstream::context::{
     CreateStreamErrorKind, GetStreamError, GetStreamErrorKind, RequestErrorKind,
 };
-use async_nats::jetstream::stream::{Config, Info};
+use async_nats::jetstream::stream::{Config, Info, Stream};
 use async_nats::jetstream::{Context, ErrorCode};
 use bytes::Bytes;
-use replication::StreamSequence;
+use replication::{FollowerStatus, StreamSequence};
 use tokio::time::timeout;
 
 use crate::connection::REQUEST_TIMEOUT;
 use crate::error::JoinError;
-use crate::options::Options;
+use crate::options::{Name, Options};
 use crate::settings;
 
 /// Oldest version of the engine: 2.10.20 to 2.10.22 lost whole streams when servers were killed
@@ -59,22 +59,9 @@ pub struct LogState {
     /// Maximum size of the log, in bytes; 0 without a limit.
     pub bytes_max: u64,
     /// Server that leads the log; `None` during an election.
-    pub leader: Option<String>,
+    pub leader: Option<Box<str>>,
     /// Servers that follow the leader.
-    pub followers: Vec<Follower>,
-}
-
-/// Server of the engine that follows the leader of the log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Follower {
-    /// Name of the server.
-    pub name: String,
-    /// Whether it has all entries.
-    pub is_current: bool,
-    /// Number of operations by which it is behind.
-    pub lag: u64,
-    /// Time since the leader last heard from it.
-    pub silent: Duration,
+    pub followers: Vec<FollowerStatus>,
 }
 
 impl LogStream {
@@ -89,45 +76,25 @@ impl LogStream {
         new_epoch: &str,
     ) -> Result<(Self, LogState), JoinError> {
         let context = context(client, options)?;
-        let name = settings::stream_name(&options.cluster);
-        let info = match find(&context, &name).await? {
-            Some(info) => info,
+        let (epoch, info) = match find_log(&context, &options.cluster).await? {
+            Some(found) => found,
             None => {
                 let config = settings::new_stream(&options.cluster, &options.log, new_epoch);
-                create(&context, options, config).await?
+                checked(create(&context, options, config).await?, &options.cluster)?
             }
         };
-        let epoch = settings::check(&info.config, &options.cluster).map_err(|problems| {
-            let stream = name.clone();
-            JoinError::Unusable { stream, problems }
-        })?;
         for difference in settings::differences(&info.config, &options.log) {
             tracing::warn!("{difference}");
         }
         let stream = Self {
             context,
-            name,
+            name: settings::stream_name(&options.cluster),
             subject: settings::entries_subject(&options.cluster),
             probe: settings::probe_subject(&options.cluster),
             epoch,
             is_imported: settings::is_imported(&info.config),
         };
         Ok((stream, LogState::of(&info)))
-    }
-
-    /// Checks the engine, and the stream of the cluster if there is one. Creates nothing.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`open`](Self::open).
-    pub(crate) async fn check(client: &Client, options: &Options) -> Result<(), JoinError> {
-        let context = context(client, options)?;
-        let stream = settings::stream_name(&options.cluster);
-        if let Some(info) = find(&context, &stream).await? {
-            settings::check(&info.config, &options.cluster)
-                .map_err(|problems| JoinError::Unusable { stream, problems })?;
-        }
-        Ok(())
     }
 
     /// Returns whether the connected server answers, whether or not the log has a leader.
@@ -149,39 +116,28 @@ impl LogStream {
     /// When the engine does not answer, or the stream was deleted and created again.
     pub(crate) async fn state(&self) -> Result<LogState, JoinError> {
         let Some(info) = find(&self.context, &self.name).await? else {
-            return Err(JoinError::Request {
-                reason: format!("the stream {} is gone", self.name),
-            });
+            return Err(JoinError::Request(format!(
+                "the stream {} is gone",
+                self.name
+            )));
         };
-        let state = self.keeper(LogState::of(&info), info.config.num_replicas);
+        let mut state = LogState::of(&info);
+        // A server that is not in a cluster reports no leader.
+        if state.leader.is_none() && info.config.num_replicas <= 1 {
+            let server = self.context.client().server_info().server_name;
+            state.leader = Some(server.into());
+        }
         match settings::epoch(&info.config) {
             found if found == self.epoch => Ok(state),
             found if state.has_majority() => Err(JoinError::OtherLog {
                 expected: self.epoch.clone(),
                 found: found.to_owned(),
             }),
-            found => Err(JoinError::Request {
-                reason: format!(
-                    "a server that is cut off from the others reports that the stream {} has the \
-                     epoch {found}",
-                    self.name
-                ),
-            }),
-        }
-    }
-}
-
-impl LogStream {
-    /// Sets the leader of a log without replicas, as a server that is not in a cluster reports
-    /// none.
-    fn keeper(&self, state: LogState, replicas: usize) -> LogState {
-        if replicas > 1 || state.leader.is_some() {
-            return state;
-        }
-        let server = self.context.client().server_info().server_name;
-        LogState {
-            leader: Some(server),
-            ..state
+            found => Err(JoinError::Request(format!(
+                "a server that is cut off from the others reports that the stream {} has the \
+                 epoch {found}",
+                self.name
+            ))),
         }
     }
 }
@@ -211,17 +167,51 @@ fn check_server(client: &Client, event_bytes: usize) -> Result<(), JoinError> {
     Ok(())
 }
 
+/// Returns the log of a cluster and its epoch, if there is one.
+///
+/// # Errors
+///
+/// When a stream with its name exists, but cannot be the log.
+pub(crate) async fn find_log(
+    context: &Context,
+    cluster: &Name,
+) -> Result<Option<(String, Info)>, JoinError> {
+    let found = find(context, &settings::stream_name(cluster)).await?;
+    found.map(|info| checked(info, cluster)).transpose()
+}
+
+/// Returns a stream and its epoch, if it can be the log of a cluster.
+fn checked(info: Info, cluster: &Name) -> Result<(String, Info), JoinError> {
+    match settings::check(&info.config, cluster) {
+        Ok(epoch) => Ok((epoch, info)),
+        Err(problems) => {
+            let stream = info.config.name;
+            Err(JoinError::Unusable { stream, problems })
+        }
+    }
+}
+
 /// Returns the stream, if there is one.
-pub(crate) async fn find(context: &Context, name: &str) -> Result<Option<Info>, JoinError> {
+async fn find(context: &Context, name: &str) -> Result<Option<Info>, JoinError> {
+    let found = lookup(context, name).await;
+    let found = found.map_err(|error| refusal(name, &error))?;
+    Ok(found.map(|stream| stream.cached_info().clone()))
+}
+
+/// Returns a stream of any kind, if there is one.
+pub(crate) async fn lookup(
+    context: &Context,
+    name: &str,
+) -> Result<Option<Stream>, GetStreamError> {
     match context.get_stream(name).await {
-        Ok(stream) => Ok(Some(stream.cached_info().clone())),
+        Ok(stream) => Ok(Some(stream)),
         Err(error) => match error.kind() {
-            GetStreamErrorKind::JetStream(ref reply)
+            GetStreamErrorKind::JetStream(reply)
                 if reply.error_code() == ErrorCode::STREAM_NOT_FOUND =>
             {
                 Ok(None)
             }
-            _ => Err(refusal(name, &error)),
+            _ => Err(error),
         },
     }
 }
@@ -230,14 +220,14 @@ fn refusal(name: &str, error: &GetStreamError) -> JoinError {
     let reason = error.to_string();
     match error.kind() {
         GetStreamErrorKind::JetStream(reply) if is_without_jetstream(reply.error_code()) => {
-            JoinError::NoJetStream { reason }
+            JoinError::NoJetStream(reason)
         }
         GetStreamErrorKind::Request if is_without_responders(error) => {
-            JoinError::NoJetStream { reason }
+            JoinError::NoJetStream(reason)
         }
-        _ => JoinError::Request {
-            reason: format!("the cluster's engine does not answer for the stream {name}: {reason}"),
-        },
+        _ => JoinError::Request(format!(
+            "the cluster's engine does not answer for the stream {name}: {reason}"
+        )),
     }
 }
 
@@ -283,7 +273,7 @@ pub(crate) async fn create(
                 if is_without_jetstream(reply.error_code()) =>
             {
                 let reason = reply.to_string();
-                Err(JoinError::NoJetStream { reason })
+                Err(JoinError::NoJetStream(reason))
             }
             CreateStreamErrorKind::JetStream(ref reply) => Err(failed(format!(
                 "{reply}; it needs {} servers with room for {} bytes each: see --log-replicas and \
@@ -301,8 +291,8 @@ impl LogState {
         let followers = cluster.map(|cluster| {
             let followers = cluster.replicas.iter();
             followers
-                .map(|replica| Follower {
-                    name: replica.name.clone(),
+                .map(|replica| FollowerStatus {
+                    name: replica.name.as_str().into(),
                     is_current: replica.current && !replica.offline,
                     lag: replica.lag.unwrap_or(0),
                     silent: replica.active,
@@ -314,7 +304,7 @@ impl LogState {
             last: info.state.last_sequence,
             bytes: info.state.bytes,
             bytes_max: u64::try_from(info.config.max_bytes).unwrap_or(0),
-            leader: cluster.and_then(|cluster| cluster.leader.clone()),
+            leader: cluster.and_then(|cluster| cluster.leader.as_deref().map(Box::from)),
             followers: followers.unwrap_or_default(),
         }
     }
@@ -322,7 +312,7 @@ impl LogState {
     /// Returns whether the leader can store entries, as it has contact to a majority of the servers
     /// that store the log, including itself.
     pub(crate) fn has_majority(&self) -> bool {
-        let heard = |it: &&Follower| it.silent <= FOLLOWERS_SILENT_MAX;
+        let heard = |it: &&FollowerStatus| it.silent <= FOLLOWERS_SILENT_MAX;
         let servers = self.followers.len() + 1;
         let heard = self.followers.iter().filter(heard).count() + 1;
         self.leader.is_some() && 2 * heard > servers
@@ -358,15 +348,15 @@ mod tests {
     use super::*;
 
     fn state(silent: &[u64]) -> LogState {
-        let follower = |&seconds: &u64| Follower {
-            name: "s".to_owned(),
+        let follower = |&seconds: &u64| FollowerStatus {
+            name: "s".into(),
             is_current: true,
             lag: 0,
             silent: Duration::from_secs(seconds),
         };
         LogState {
             last: 7,
-            leader: Some("s0".to_owned()),
+            leader: Some("s0".into()),
             followers: silent.iter().map(follower).collect(),
             ..LogState::default()
         }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use replication::{AppendError, Applied, Done, Wait};
+use replication::{AppendError, Applied, Done, Finished, Receipt, Wait};
 
 /// An append whose caller waits. Calls the callback exactly once; with [`AppendError::Unknown`] if
 /// it is dropped.
@@ -50,5 +50,26 @@ impl fmt::Debug for Waiting {
         f.debug_struct("Waiting")
             .field("wait", &self.wait)
             .finish_non_exhaustive()
+    }
+}
+
+/// Answers the appends of receipts that are complete or have expired. Call it without holding a
+/// lock.
+pub(crate) fn complete(receipts: impl IntoIterator<Item = Receipt<Vec<Finished<Waiting>>>>) {
+    for receipt in receipts {
+        for finished in receipt.token {
+            let Finished {
+                token,
+                first,
+                commands,
+            } = finished;
+            let own = receipt.results.iter().skip(first.index().into());
+            token.finish(Applied {
+                first,
+                results: own.take(commands).cloned().collect(),
+                nodes: receipt.nodes,
+                missing: receipt.missing.clone(),
+            });
+        }
     }
 }

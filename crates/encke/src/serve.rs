@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     }
     if own.check_config {
         if let Some(options) = &config.cluster {
-            cluster_node::check(options)?;
+            Engine::check(options).map_err(Failure::failed)?;
         }
         return output::line("the configuration is valid").map(drop);
     }

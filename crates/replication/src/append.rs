@@ -1,13 +1,12 @@
 //! Interface for appending to the log.
 
-use std::error::Error;
-use std::fmt::{self, Debug};
+use std::fmt::Debug;
 use std::time::Duration;
 
 use graph::{Effect, GraphError};
 
 use crate::command::Command;
-use crate::place::Position;
+use crate::position::Position;
 use crate::report::{DrainDone, DrainError};
 use crate::status::Status;
 
@@ -81,16 +80,29 @@ pub enum CommandResult {
 }
 
 /// Error of an append.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AppendError {
     /// The log cannot be reached. The commands do not count, and may be appended again.
+    #[error(
+        "the cluster's log cannot be reached; nothing was changed; try again in {} s, or at \
+         another node",
+        .retry_after.as_secs().max(1)
+    )]
     Unavailable {
         /// Time after which to try again.
         retry_after: Duration,
     },
     /// It is not known whether the commands count: they may be applied later or never.
+    #[error(
+        "the cluster's log did not confirm this in time; it may still take effect; send it again \
+         with the same Idempotency-Key"
+    )]
     Unknown,
     /// The commands, or a part of one, are too large for an entry. They do not count.
+    #[error(
+        "this has {bytes} bytes, and an entry of the cluster's log has at most {max}; send less \
+         at once, or raise max_payload of the engine"
+    )]
     TooLarge {
         /// Size of the commands or of the part, in bytes.
         bytes: usize,
@@ -99,33 +111,8 @@ pub enum AppendError {
     },
     /// Too many appends are waiting for the log. The commands do not count, and may be appended
     /// again.
+    #[error(
+        "too much is already waiting for the cluster's log; nothing was changed; send more slowly"
+    )]
     Full,
 }
-
-impl fmt::Display for AppendError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unavailable { retry_after } => write!(
-                f,
-                "the cluster's log cannot be reached; nothing was changed; try again in {} s, or \
-                 at another node",
-                retry_after.as_secs().max(1)
-            ),
-            Self::Unknown => f.write_str(
-                "the cluster's log did not confirm this in time; it may still take effect; send \
-                 it again with the same Idempotency-Key",
-            ),
-            Self::TooLarge { bytes, max } => write!(
-                f,
-                "this has {bytes} bytes, and an entry of the cluster's log has at most {max}; \
-                 send less at once, or raise max_payload of the engine"
-            ),
-            Self::Full => f.write_str(
-                "too much is already waiting for the cluster's log; nothing was changed; send \
-                 more slowly",
-            ),
-        }
-    }
-}
-
-impl Error for AppendError {}

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::codec::Source;
 use crate::error::DecodeError;
-use crate::place::StreamSequence;
+use crate::position::StreamSequence;
 use crate::table::Table;
 
 /// Version of the format.
@@ -21,6 +21,15 @@ pub struct Checkpoint {
     pub read: StreamSequence,
     /// Incarnations after that entry.
     pub table: Table,
+}
+
+impl From<&Checkpoint> for graph::Checkpoint {
+    fn from(checkpoint: &Checkpoint) -> Self {
+        Self {
+            sequence: checkpoint.read.number(),
+            table: checkpoint.encode().into(),
+        }
+    }
 }
 
 impl Checkpoint {
@@ -37,14 +46,7 @@ impl Checkpoint {
     ///
     /// When the bytes are not exactly one checkpoint.
     pub fn decode(bytes: &Bytes) -> Result<Self, DecodeError> {
-        let mut source = Source::new(bytes);
-        match source.u8()? {
-            VERSION => {}
-            found => return Err(DecodeError::Version { found }),
-        }
-        let checkpoint = Self::take(&mut source)?;
-        source.end()?;
-        Ok(checkpoint)
+        Source::decode(bytes, VERSION, Self::take)
     }
 
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
@@ -55,8 +57,7 @@ impl Checkpoint {
     pub(crate) fn take(source: &mut Source<'_>) -> Result<Self, DecodeError> {
         let read = source.sequence()?;
         if read == StreamSequence::MAX {
-            let what = "a stream without a next sequence";
-            return Err(DecodeError::Invalid { what });
+            return Err(DecodeError::Invalid("a stream without a next sequence"));
         }
         Ok(Self {
             read,

@@ -8,39 +8,61 @@ use std::str::from_utf8;
 use bytes::Bytes;
 use graph::{ID_INTEGER_MAX, Id};
 
+use crate::command::{NAME_BYTES_MAX, VERSION_BYTES_MAX};
 use crate::error::DecodeError;
 use crate::incarnation::Incarnation;
-use crate::place::StreamSequence;
+use crate::position::StreamSequence;
 
-/// Cursor over bytes that are decoded.
+/// Parts of several formats.
+const NAME: &str = "a node's name";
+const VERSION: &str = "a node's version";
+
+/// Bytes that are decoded, from the front.
 #[derive(Debug)]
 pub(crate) struct Source<'a> {
     whole: &'a Bytes,
-    at: usize,
+    rest: &'a [u8],
 }
 
 impl<'a> Source<'a> {
-    pub(crate) const fn new(whole: &'a Bytes) -> Self {
-        Self { whole, at: 0 }
+    pub(crate) fn new(whole: &'a Bytes) -> Self {
+        let rest = whole;
+        Self { whole, rest }
+    }
+
+    /// Decodes `bytes`, which must consist of the byte `version`, which tells their format, and of
+    /// what `read` reads.
+    pub(crate) fn decode<T>(
+        bytes: &'a Bytes,
+        version: u8,
+        read: impl FnOnce(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<T, DecodeError> {
+        let mut source = Self::new(bytes);
+        source.version(version)?;
+        let value = read(&mut source)?;
+        source.end()?;
+        Ok(value)
+    }
+
+    /// Reads the byte that tells the format of those after it.
+    pub(crate) fn version(&mut self, expected: u8) -> Result<(), DecodeError> {
+        match self.u8()? {
+            found if found == expected => Ok(()),
+            found => Err(DecodeError::Version { found }),
+        }
     }
 
     /// Returns an error unless all bytes were read.
-    pub(crate) fn end(&self) -> Result<(), DecodeError> {
-        match self.remaining() {
+    pub(crate) const fn end(&self) -> Result<(), DecodeError> {
+        match self.rest.len() {
             0 => Ok(()),
             bytes => Err(DecodeError::Trailing { bytes }),
         }
     }
 
-    pub(crate) fn remaining(&self) -> usize {
-        self.whole.len() - self.at
-    }
-
     fn take(&mut self, bytes: usize) -> Result<&'a [u8], DecodeError> {
-        let rest = &self.whole[self.at..];
-        let taken = rest.get(..bytes).ok_or(DecodeError::Truncated)?;
-        self.at += bytes;
-        Ok(taken)
+        let taken = self.rest.split_off(..bytes);
+        taken.ok_or(DecodeError::Truncated)
     }
 
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
@@ -62,21 +84,21 @@ impl<'a> Source<'a> {
 
     /// Reads an unsigned LEB128 integer, which must have its shortest form.
     pub(crate) fn varint(&mut self) -> Result<u32, DecodeError> {
-        let what = "an integer of variable length";
+        let invalid = DecodeError::Invalid("an integer of variable length");
         let mut value = 0;
         for shift in (0..u32::BITS).step_by(7) {
             let byte = self.u8()?;
             let bits = u32::from(byte & 0x7f);
             let is_short = byte != 0 || shift == 0;
             if !is_short || bits << shift >> shift != bits {
-                return Err(DecodeError::Invalid { what });
+                return Err(invalid);
             }
             value |= bits << shift;
             if byte & 0x80 == 0 {
                 return Ok(value);
             }
         }
-        Err(DecodeError::Invalid { what })
+        Err(invalid)
     }
 
     /// Reads the number of items that follow, each of which has at least `item_bytes` bytes.
@@ -89,17 +111,28 @@ impl<'a> Source<'a> {
         let found = self.u32()? as usize;
         bounded(what, found, max)?;
         // Prevents allocating memory for items that cannot be there.
-        if found * item_bytes > self.remaining() {
+        if found * item_bytes > self.rest.len() {
             return Err(DecodeError::Truncated);
         }
         Ok(found)
     }
 
+    /// Reads items that are preceded by their [`count`](Self::count).
+    pub(crate) fn list<T>(
+        &mut self,
+        what: &'static str,
+        max: usize,
+        item_bytes: usize,
+        read: impl Fn(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<Vec<T>, DecodeError> {
+        let count = self.count(what, max, item_bytes)?;
+        (0..count).map(|_| read(self)).collect()
+    }
+
     /// Reads bytes without copying them.
     pub(crate) fn shared(&mut self, bytes: usize) -> Result<Bytes, DecodeError> {
-        let start = self.at;
-        self.take(bytes)?;
-        Ok(self.whole.slice(start..self.at))
+        let taken = self.take(bytes)?;
+        Ok(self.whole.slice_ref(taken))
     }
 
     pub(crate) fn text(
@@ -107,7 +140,7 @@ impl<'a> Source<'a> {
         what: &'static str,
         bytes: usize,
     ) -> Result<&'a str, DecodeError> {
-        from_utf8(self.take(bytes)?).map_err(|_| DecodeError::Invalid { what })
+        from_utf8(self.take(bytes)?).map_err(|_| DecodeError::Invalid(what))
     }
 
     /// Reads text that is preceded by its length, one byte.
@@ -122,7 +155,7 @@ impl<'a> Source<'a> {
     }
 
     pub(crate) fn id(&mut self) -> Result<Id, DecodeError> {
-        let invalid = DecodeError::Invalid { what: "an id" };
+        let invalid = DecodeError::Invalid("an id");
         match usize::from(self.u8()?) {
             0 => Id::integer(self.u64()?).map_err(|_| invalid),
             bytes => {
@@ -134,13 +167,17 @@ impl<'a> Source<'a> {
     }
 
     pub(crate) fn incarnation(&mut self) -> Result<Incarnation, DecodeError> {
-        let what = "an incarnation";
-        Incarnation::new(self.u64()?).ok_or(DecodeError::Invalid { what })
+        Incarnation::new(self.u64()?).ok_or(DecodeError::Invalid("an incarnation"))
     }
 
     pub(crate) fn sequence(&mut self) -> Result<StreamSequence, DecodeError> {
-        let what = "a stream sequence";
-        StreamSequence::new(self.u64()?).ok_or(DecodeError::Invalid { what })
+        StreamSequence::new(self.u64()?).ok_or(DecodeError::Invalid("a stream sequence"))
+    }
+
+    /// Reads the name and the version of a node.
+    pub(crate) fn name_and_version(&mut self) -> Result<(Box<str>, Box<str>), DecodeError> {
+        let name = self.short_text(NAME, NAME_BYTES_MAX)?.into();
+        Ok((name, self.short_text(VERSION, VERSION_BYTES_MAX)?.into()))
     }
 }
 
@@ -175,7 +212,7 @@ pub(crate) fn check_id(id: &Id) -> Result<(), DecodeError> {
     };
     match is_valid {
         true => Ok(()),
-        false => Err(DecodeError::Invalid { what: "an id" }),
+        false => Err(DecodeError::Invalid("an id")),
     }
 }
 
@@ -193,6 +230,18 @@ pub(crate) fn put_id(out: &mut Vec<u8>, id: &Id) {
 pub(crate) fn put_short_text(out: &mut Vec<u8>, text: &str) {
     out.push(u8::try_from(text.len()).expect("checked to be short"));
     out.extend_from_slice(text.as_bytes());
+}
+
+/// Returns an error if the name or the version of a node is too long.
+pub(crate) fn check_name_and_version(name: &str, version: &str) -> Result<(), DecodeError> {
+    bounded(NAME, name.len(), NAME_BYTES_MAX)?;
+    bounded(VERSION, version.len(), VERSION_BYTES_MAX)
+}
+
+/// Appends the name and the version of a node.
+pub(crate) fn put_name_and_version(out: &mut Vec<u8>, name: &str, version: &str) {
+    put_short_text(out, name);
+    put_short_text(out, version);
 }
 
 /// Appends a length, which must be below 2^32.

@@ -2,6 +2,8 @@
 //!
 //! Owns their encoding. Commands have ids and never keys, as each node has its own keys.
 
+use std::slice::from_ref;
+
 use bytes::Bytes;
 use graph::{Change, ID_BYTES_MAX, Id};
 use history::{EVENT_BYTES_MAX, Reach};
@@ -10,7 +12,7 @@ use crate::codec::{self, Source, bounded, check_id};
 use crate::entry::ENTRY_BYTES_MAX;
 use crate::error::DecodeError;
 use crate::incarnation::Incarnation;
-use crate::place::StreamSequence;
+use crate::position::StreamSequence;
 use crate::shared;
 
 /// Maximum size of an event type, in bytes, as in the history.
@@ -127,30 +129,13 @@ impl Command {
                 let bytes = event.event_type.len() + event.payload.len();
                 bounded("an event", bytes, EVENT_BYTES_MAX)
             }
-            Self::Change(Change::Subscribe {
-                subscriber,
-                subject,
-            })
-            | Self::Change(Change::Unsubscribe {
-                subscriber,
-                subject,
-            }) => {
-                check_id(subscriber)?;
-                check_id(subject)
+            Self::Change(change) => {
+                let (_, first, others) = parts(change);
+                check_id(first)?;
+                bounded("the number of ids", others.len(), IDS_MAX)?;
+                others.iter().try_for_each(check_id)
             }
-            Self::Change(Change::Replace {
-                subscriber,
-                subjects,
-            }) => {
-                check_id(subscriber)?;
-                bounded("the number of ids", subjects.len(), IDS_MAX)?;
-                subjects.iter().try_for_each(check_id)
-            }
-            Self::Change(Change::Remove { id: removed }) => check_id(removed),
-            Self::NodeUp { name, version, .. } => {
-                bounded("a node's name", name.len(), NAME_BYTES_MAX)?;
-                bounded("a node's version", version.len(), VERSION_BYTES_MAX)
-            }
+            Self::NodeUp { name, version, .. } => codec::check_name_and_version(name, version),
             Self::NodeGone { .. } => Ok(()),
             Self::Shared { kind, bytes } => {
                 shared::name(*kind).ok_or(DecodeError::Shared { found: *kind })?;
@@ -171,8 +156,7 @@ impl Command {
             } => {
                 out.push(NODE_UP);
                 out.extend_from_slice(&after.number().to_le_bytes());
-                codec::put_short_text(out, name);
-                codec::put_short_text(out, version);
+                codec::put_name_and_version(out, name, version);
             }
             Self::NodeGone { incarnation } => {
                 out.push(NODE_GONE);
@@ -197,23 +181,25 @@ impl Command {
                 subscriber: source.id()?,
                 subject: source.id()?,
             }),
-            REPLACE => {
-                let subscriber = source.id()?;
-                let count = source.count("the number of ids", IDS_MAX, codec::ID_BYTES_MIN)?;
-                let subjects = (0..count).map(|_| source.id()).collect::<Result<_, _>>()?;
-                Self::Change(Change::Replace {
-                    subscriber,
-                    subjects,
-                })
-            }
+            REPLACE => Self::Change(Change::Replace {
+                subscriber: source.id()?,
+                subjects: source.list(
+                    "the number of ids",
+                    IDS_MAX,
+                    codec::ID_BYTES_MIN,
+                    Source::id,
+                )?,
+            }),
             REMOVE => Self::Change(Change::Remove { id: source.id()? }),
-            NODE_UP => Self::NodeUp {
-                after: source.sequence()?,
-                name: source.short_text("a node's name", NAME_BYTES_MAX)?.into(),
-                version: source
-                    .short_text("a node's version", VERSION_BYTES_MAX)?
-                    .into(),
-            },
+            NODE_UP => {
+                let after = source.sequence()?;
+                let (name, version) = source.name_and_version()?;
+                Self::NodeUp {
+                    name,
+                    version,
+                    after,
+                }
+            }
             NODE_GONE => Self::NodeGone {
                 incarnation: source.incarnation()?,
             },
@@ -231,25 +217,31 @@ impl Command {
     }
 }
 
-fn change_bytes(change: &Change) -> usize {
+/// Returns the kind of a change, its first id and the others. The encoding of a `Replace` has the
+/// number of the others, those of other kinds have as many as they always have.
+fn parts(change: &Change) -> (u8, &Id, &[Id]) {
     match change {
         Change::Subscribe {
             subscriber,
             subject,
-        }
-        | Change::Unsubscribe {
+        } => (SUBSCRIBE, subscriber, from_ref(subject)),
+        Change::Unsubscribe {
             subscriber,
             subject,
-        } => codec::id_bytes(subscriber) + codec::id_bytes(subject),
+        } => (UNSUBSCRIBE, subscriber, from_ref(subject)),
         Change::Replace {
             subscriber,
             subjects,
-        } => {
-            let subjects = subjects.iter().map(codec::id_bytes).sum::<usize>();
-            codec::id_bytes(subscriber) + size_of::<u32>() + subjects
-        }
-        Change::Remove { id } => codec::id_bytes(id),
+        } => (REPLACE, subscriber, subjects),
+        Change::Remove { id } => (REMOVE, id, &[]),
     }
+}
+
+fn change_bytes(change: &Change) -> usize {
+    let (kind, first, others) = parts(change);
+    let count_bytes = if kind == REPLACE { size_of::<u32>() } else { 0 };
+    let others = others.iter().map(codec::id_bytes).sum::<usize>();
+    codec::id_bytes(first) + count_bytes + others
 }
 
 fn put_event(out: &mut Vec<u8>, event: &EventRecord) {
@@ -268,12 +260,10 @@ fn put_event(out: &mut Vec<u8>, event: &EventRecord) {
 fn take_event(source: &mut Source<'_>) -> Result<EventRecord, DecodeError> {
     let (flags, tag) = (source.u8()?, source.u8()?);
     if flags & !(TO_SUBJECT | IS_STORED) != 0 {
-        let what = "a flag of an event";
-        return Err(DecodeError::Invalid { what });
+        return Err(DecodeError::Invalid("a flag of an event"));
     }
     if tag > TAG_MAX {
-        let what = "an event's tag";
-        return Err(DecodeError::Invalid { what });
+        return Err(DecodeError::Invalid("an event's tag"));
     }
     let subject = source.id()?;
     let event_type = source.short_text("an event type", EVENT_TYPE_BYTES_MAX)?;
@@ -293,38 +283,14 @@ fn take_event(source: &mut Source<'_>) -> Result<EventRecord, DecodeError> {
 }
 
 fn put_change(out: &mut Vec<u8>, change: &Change) {
-    match change {
-        Change::Subscribe {
-            subscriber,
-            subject,
-        } => {
-            out.push(SUBSCRIBE);
-            codec::put_id(out, subscriber);
-            codec::put_id(out, subject);
-        }
-        Change::Unsubscribe {
-            subscriber,
-            subject,
-        } => {
-            out.push(UNSUBSCRIBE);
-            codec::put_id(out, subscriber);
-            codec::put_id(out, subject);
-        }
-        Change::Replace {
-            subscriber,
-            subjects,
-        } => {
-            out.push(REPLACE);
-            codec::put_id(out, subscriber);
-            codec::put_count(out, subjects.len());
-            for subject in subjects {
-                codec::put_id(out, subject);
-            }
-        }
-        Change::Remove { id } => {
-            out.push(REMOVE);
-            codec::put_id(out, id);
-        }
+    let (kind, first, others) = parts(change);
+    out.push(kind);
+    codec::put_id(out, first);
+    if kind == REPLACE {
+        codec::put_count(out, others.len());
+    }
+    for id in others {
+        codec::put_id(out, id);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::codec::{self, Source, bounded};
 use crate::command::Command;
 use crate::error::DecodeError;
 use crate::incarnation::Incarnation;
-use crate::place::Position;
+use crate::position::Position;
 
 /// Maximum size of an entry, in bytes: the largest message size that the NATS documentation
 /// recommends. A writer also obeys the limit set in the engine, which is 1 MiB by default.
@@ -61,13 +61,10 @@ impl EntryHead {
 
     fn take(bytes: &Bytes, source: &mut Source<'_>) -> Result<Self, DecodeError> {
         bounded("an entry", bytes.len(), ENTRY_BYTES_MAX)?;
-        match source.u8()? {
-            VERSION => {}
-            found => return Err(DecodeError::Version { found }),
-        }
+        source.version(VERSION)?;
         let incarnation = source.incarnation()?;
         let number = match source.u64()? {
-            0 => return Err(DecodeError::Invalid { what: "number 0" }),
+            0 => return Err(DecodeError::Invalid("number 0")),
             number => number,
         };
         let what = "the number of commands";

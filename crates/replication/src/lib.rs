@@ -10,7 +10,7 @@
 #![warn(missing_docs)]
 
 /// Stream sequences, and positions of commands.
-mod place;
+mod position;
 /// Incarnations: runs of nodes.
 mod incarnation;
 /// Commands: the contents of an entry.
@@ -57,10 +57,10 @@ pub use incarnation::Incarnation;
 pub use manifest::{EARLIER_MAX, EPOCH_BYTES_MAX, SnapshotManifest};
 pub use membership::{HEARTBEAT_EVERY, Membership, SILENT_AFTER, STOOD_STILL_AFTER};
 pub use message::{ANSWERS_MAX, Answer, Answers, EventCounts, Heartbeat, MESSAGE_BYTES_MAX};
-pub use place::{Position, StreamSequence};
+pub use position::{Position, StreamSequence};
 pub use reader::{Outcome, Read, ReadError, Reader};
 pub use receipts::{ANSWER_TIME, AWAITED_MAX, EARLY_EVENTS_MAX, Receipt, Receipts};
-pub use report::{Drain, DrainDone, DrainError, Draining, NodeCounters, NodeState, Report};
+pub use report::{DrainDone, DrainError, DrainMessage, NodeCounters, NodeState, Report};
 pub use status::{EngineStatus, FollowerStatus, NodeStatus, Status};
 pub use table::{INCARNATIONS_MAX, Member, Skip, Table};
 pub use writer::{

@@ -65,27 +65,20 @@ impl SnapshotManifest {
     ///
     /// When the bytes are not exactly one manifest.
     pub fn decode(bytes: &Bytes) -> Result<Self, DecodeError> {
-        let mut source = Source::new(bytes);
-        match source.u8()? {
-            VERSION => {}
-            found => return Err(DecodeError::Version { found }),
-        }
-        let epoch = source.short_text("an epoch", EPOCH_BYTES_MAX)?.into();
-        let (bytes, checksum) = (source.u64()?, source.array()?);
-        let checkpoint = Checkpoint::take(&mut source)?;
-        let what = "the number of checkpoints";
-        let count = source.count(what, EARLIER_MAX, CHECKPOINT_BYTES_MIN)?;
-        let earlier = (0..count)
-            .map(|_| Checkpoint::take(&mut source))
-            .collect::<Result<_, _>>()?;
-        source.end()?;
-        let manifest = Self {
-            epoch,
-            checkpoint,
-            earlier,
-            bytes,
-            checksum,
-        };
+        let manifest = Source::decode(bytes, VERSION, |source| {
+            let epoch = source.short_text("an epoch", EPOCH_BYTES_MAX)?.into();
+            let (bytes, checksum) = (source.u64()?, source.array()?);
+            let checkpoint = Checkpoint::take(source)?;
+            let what = "the number of checkpoints";
+            let earlier = source.list(what, EARLIER_MAX, CHECKPOINT_BYTES_MIN, Checkpoint::take)?;
+            Ok(Self {
+                epoch,
+                checkpoint,
+                earlier,
+                bytes,
+                checksum,
+            })
+        })?;
         manifest.check_order()?;
         Ok(manifest)
     }
@@ -95,7 +88,7 @@ impl SnapshotManifest {
         let is_ordered = all().zip(all().skip(1)).all(|(a, b)| a.read < b.read);
         if !is_ordered || self.epoch.is_empty() {
             let what = "the order of checkpoints, or an empty epoch,";
-            return Err(DecodeError::Invalid { what });
+            return Err(DecodeError::Invalid(what));
         }
         Ok(())
     }

@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use crate::incarnation::Incarnation;
 use crate::message::Heartbeat;
-use crate::place::StreamSequence;
 use crate::report::Report;
 use crate::status::NodeStatus;
-use crate::table::Table;
+use crate::table::{Member, Table};
 
 /// Time between two heartbeats of a node.
 pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(1);
@@ -35,10 +34,8 @@ pub struct Membership {
 
 #[derive(Debug)]
 struct Node {
-    name: Box<str>,
-    version: Box<str>,
-    /// Sequence of the first entry of the node.
-    since: StreamSequence,
+    /// Name, version and first entry of the node.
+    member: Member,
     heartbeat: Option<Heartbeat>,
     report: Option<Report>,
     /// Time of the last heartbeat, or when silence began to count.
@@ -54,9 +51,7 @@ impl Membership {
         self.nodes.retain(|&it, _| table.member(it).is_some());
         for (incarnation, member) in table.members() {
             self.nodes.entry(incarnation).or_insert_with(|| Node {
-                name: member.name.clone(),
-                version: member.version.clone(),
-                since: member.since,
+                member: member.clone(),
                 heartbeat: None,
                 report: None,
                 heard: now,
@@ -93,14 +88,14 @@ impl Membership {
     /// stays, and both agree which one that is. A killed node applies no later entries, so its
     /// replacement finds no namesake.
     pub fn namesake(&self, own: Incarnation) -> Option<Incarnation> {
-        let this = self.nodes.get(&own)?;
-        let is_earlier = |node: &Node| node.name == this.name && node.since < this.since;
+        let this = &self.nodes.get(&own)?.member;
+        let is_earlier = |node: &Member| node.name == this.name && node.since < this.since;
         let lives_on = |node: &Node| {
             let heartbeat = node.heartbeat.as_ref();
             heartbeat.is_some_and(|heartbeat| heartbeat.applied >= this.since)
         };
         let mut nodes = self.nodes.iter();
-        let found = nodes.find(|(_, node)| is_earlier(node) && lives_on(node));
+        let found = nodes.find(|(_, node)| is_earlier(&node.member) && lives_on(node));
         found.map(|(&incarnation, _)| incarnation)
     }
 
@@ -150,8 +145,8 @@ impl Membership {
         let status = |(&incarnation, node): (&Incarnation, &Node)| {
             let heartbeat = node.heartbeat.as_ref();
             NodeStatus {
-                name: node.name.clone(),
-                version: node.version.clone(),
+                name: node.member.name.clone(),
+                version: node.member.version.clone(),
                 incarnation,
                 applied: heartbeat.map(|it| it.applied).unwrap_or_default(),
                 sessions: heartbeat.map(|it| it.sessions).unwrap_or_default(),

@@ -6,11 +6,10 @@
 use bytes::Bytes;
 
 use crate::codec::{self, Source, bounded};
-use crate::command::{NAME_BYTES_MAX, VERSION_BYTES_MAX};
 use crate::entry::ENTRY_COMMANDS_MAX;
 use crate::error::DecodeError;
 use crate::incarnation::Incarnation;
-use crate::place::StreamSequence;
+use crate::position::StreamSequence;
 
 /// Maximum size of a message between nodes, in bytes: the default limit of the engine.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
@@ -85,14 +84,12 @@ impl Heartbeat {
     ///
     /// When the name or the version is too long.
     pub fn encode(&self) -> Result<Bytes, DecodeError> {
-        bounded("a node's name", self.name.len(), NAME_BYTES_MAX)?;
-        bounded("a node's version", self.version.len(), VERSION_BYTES_MAX)?;
+        codec::check_name_and_version(&self.name, &self.version)?;
         let mut out = vec![HEARTBEAT];
         out.extend_from_slice(&self.incarnation.number().to_le_bytes());
         out.extend_from_slice(&self.applied.number().to_le_bytes());
         out.extend_from_slice(&self.sessions.to_le_bytes());
-        codec::put_short_text(&mut out, &self.name);
-        codec::put_short_text(&mut out, &self.version);
+        codec::put_name_and_version(&mut out, &self.name, &self.version);
         Ok(out.into())
     }
 
@@ -102,20 +99,17 @@ impl Heartbeat {
     ///
     /// When the bytes are not exactly one heartbeat.
     pub fn decode(bytes: &Bytes) -> Result<Self, DecodeError> {
-        let mut source = Source::new(bytes);
-        kind(&mut source, HEARTBEAT)?;
-        let incarnation = source.incarnation()?;
-        let applied = source.sequence()?;
-        let sessions = source.u64()?;
-        let name = source.short_text("a node's name", NAME_BYTES_MAX)?;
-        let version = source.short_text("a node's version", VERSION_BYTES_MAX)?;
-        source.end()?;
-        Ok(Self {
-            incarnation,
-            name: name.into(),
-            version: version.into(),
-            applied,
-            sessions,
+        Source::decode(bytes, HEARTBEAT, |source| {
+            let (incarnation, applied) = (source.incarnation()?, source.sequence()?);
+            let sessions = source.u64()?;
+            let (name, version) = source.name_and_version()?;
+            Ok(Self {
+                incarnation,
+                name,
+                version,
+                applied,
+                sessions,
+            })
         })
     }
 }
@@ -152,15 +146,12 @@ impl Answers {
     /// When the bytes are not exactly one message of answers.
     pub fn decode(bytes: &Bytes) -> Result<Self, DecodeError> {
         bounded("a message", bytes.len(), MESSAGE_BYTES_MAX)?;
-        let mut source = Source::new(bytes);
-        kind(&mut source, ANSWERS)?;
-        let node = source.incarnation()?;
-        let count = source.count("the number of answers", ANSWERS_MAX, ANSWER_BYTES_MIN)?;
-        let answers = (0..count)
-            .map(|_| Answer::take(&mut source))
-            .collect::<Result<_, _>>()?;
-        source.end()?;
-        Ok(Self { node, answers })
+        Source::decode(bytes, ANSWERS, |source| {
+            let node = source.incarnation()?;
+            let what = "the number of answers";
+            let answers = source.list(what, ANSWERS_MAX, ANSWER_BYTES_MIN, Answer::take)?;
+            Ok(Self { node, answers })
+        })
     }
 }
 
@@ -168,16 +159,15 @@ impl Answer {
     fn take(source: &mut Source<'_>) -> Result<Self, DecodeError> {
         let sequence = source.sequence()?;
         let what = "the number of events";
-        let count = source.count(what, ENTRY_COMMANDS_MAX, COUNTS_BYTES_MIN)?;
-        let mut events: Vec<EventCounts> = Vec::with_capacity(count);
-        for _ in 0..count {
-            let event = EventCounts::take(source)?;
-            // A repeated event would be counted twice.
-            if events.last().is_some_and(|last| last.index >= event.index) {
-                let what = "the order of events";
-                return Err(DecodeError::Invalid { what });
-            }
-            events.push(event);
+        let events = source.list(
+            what,
+            ENTRY_COMMANDS_MAX,
+            COUNTS_BYTES_MIN,
+            EventCounts::take,
+        )?;
+        // A repeated event would be counted twice.
+        if !events.is_sorted_by(|a, b| a.index < b.index) {
+            return Err(DecodeError::Invalid("the order of events"));
         }
         Ok(Self { sequence, events })
     }
@@ -192,22 +182,13 @@ impl EventCounts {
     }
 
     fn take(source: &mut Source<'_>) -> Result<Self, DecodeError> {
-        let what = "an event's index";
         let index = u16::try_from(source.varint()?);
         Ok(Self {
-            index: index.map_err(|_| DecodeError::Invalid { what })?,
+            index: index.map_err(|_| DecodeError::Invalid("an event's index"))?,
             online: source.varint()?,
             written: source.varint()?,
             queued: source.varint()?,
             shed: source.varint()?,
         })
-    }
-}
-
-/// Reads and checks the first byte of a message.
-pub(crate) fn kind(source: &mut Source<'_>, expected: u8) -> Result<(), DecodeError> {
-    match source.u8()? {
-        found if found == expected => Ok(()),
-        found => Err(DecodeError::Version { found }),
     }
 }

@@ -2,16 +2,13 @@
 //!
 //! Must never skip an unread entry: a gap in the sequences of the stream is an error.
 
-use std::error::Error;
-use std::fmt;
-
 use bytes::Bytes;
 
 use crate::checkpoint::Checkpoint;
 use crate::entry::{Entry, EntryHead};
 use crate::error::DecodeError;
 use crate::incarnation::Incarnation;
-use crate::place::StreamSequence;
+use crate::position::StreamSequence;
 use crate::table::{Skip, Table};
 
 /// Reader of the log of one node. Owned by the thread that applies entries.
@@ -43,10 +40,14 @@ pub enum Outcome {
 }
 
 /// Error of reading a message of the stream. The reader is unchanged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// Entries are missing: the consumer must be created again at the expected sequence. If they
     /// are still missing then, the log was trimmed, and the node must start from a snapshot.
+    #[error(
+        "the log continues at entry {found}, but entry {expected} is the next to read: the entries \
+         between them were not delivered, or were removed from the log"
+    )]
     Gap {
         /// Next sequence to read.
         expected: StreamSequence,
@@ -54,6 +55,7 @@ pub enum ReadError {
         found: StreamSequence,
     },
     /// The message was read before.
+    #[error("entry {found} of the log was delivered again; entry {expected} is the next to read")]
     AlreadyRead {
         /// Next sequence to read.
         expected: StreamSequence,
@@ -61,6 +63,7 @@ pub enum ReadError {
         found: StreamSequence,
     },
     /// The message is not an entry that this program can read. The node must stop applying.
+    #[error("entry {sequence} of the log cannot be read: {error}")]
     Entry {
         /// Sequence of the entry.
         sequence: StreamSequence,
@@ -125,24 +128,3 @@ impl Reader {
         &self.at
     }
 }
-
-impl fmt::Display for ReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Gap { expected, found } => write!(
-                f,
-                "the log continues at entry {found}, but entry {expected} is the next to read: \
-                 the entries between them were not delivered, or were removed from the log"
-            ),
-            Self::AlreadyRead { expected, found } => write!(
-                f,
-                "entry {found} of the log was delivered again; entry {expected} is the next to read"
-            ),
-            Self::Entry { sequence, error } => {
-                write!(f, "entry {sequence} of the log cannot be read: {error}")
-            }
-        }
-    }
-}
-
-impl Error for ReadError {}

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::append::CommandResult;
 use crate::incarnation::Incarnation;
 use crate::message::{Answer, EventCounts};
-use crate::place::StreamSequence;
+use crate::position::StreamSequence;
 use crate::table::Table;
 
 /// Time that nodes have to answer.

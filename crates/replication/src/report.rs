@@ -3,8 +3,6 @@
 //!
 //! Must never decide anything: a lost report is only missing in an overview.
 
-use std::error::Error;
-use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,16 +10,9 @@ use bytes::Bytes;
 use crate::codec::{Source, bounded};
 use crate::error::DecodeError;
 use crate::incarnation::Incarnation;
-use crate::message::kind;
 
 /// First byte of a report: its kind and the version of its format.
 const REPORT: u8 = 0x31;
-
-/// First byte of a request to drain.
-const DRAIN: u8 = 0x41;
-
-/// First byte of the answer to a request to drain.
-const DRAINING: u8 = 0x42;
 
 /// Maximum number of counters in a report. A later version may add some; unknown ones are ignored.
 const NUMBERS_MAX: usize = 64;
@@ -31,13 +22,13 @@ const NUMBERS_MAX: usize = 64;
 pub enum NodeState {
     /// The node has not reported its state.
     #[default]
-    Unknown,
+    Unknown = 0,
     /// Clients should be sent to it.
-    Ready,
+    Ready = 1,
     /// Clients should not be sent to it.
-    NotReady,
+    NotReady = 2,
     /// Clients should not be sent to it, and its own are sent to other nodes.
-    Draining,
+    Draining = 3,
 }
 
 /// Counters and gauges of a node. Counters begin at its start.
@@ -78,40 +69,58 @@ pub struct Report {
     pub counters: NodeCounters,
 }
 
-/// Request to a node to send its clients to other nodes and to end.
+/// Kind of a message about the draining of a node. Each consists of an incarnation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Drain {
-    /// Incarnation that is to end; a later one of the same node is not.
-    pub incarnation: Incarnation,
-}
-
-/// Answer of a node to [`Drain`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Draining {
-    /// Incarnation that answers. It drains if it is the requested one.
-    pub incarnation: Incarnation,
+#[repr(u8)]
+pub enum DrainMessage {
+    /// Request to a node to send its clients to other nodes and to end, with the incarnation that
+    /// is to end; a later one of the same node is not.
+    Request = 0x41,
+    /// Answer, with the incarnation that answers. It drains if it is the requested one.
+    Answer = 0x42,
 }
 
 /// Callback of a request to drain. Called once with the result, on any thread; must not block.
 pub type DrainDone = Box<dyn FnOnce(Result<Incarnation, DrainError>) + Send>;
 
 /// Error of a request to drain.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DrainError {
     /// No node has this name.
+    #[error("this cluster has no node of this name{}", others(names))]
     Unknown {
         /// Names of the nodes of the cluster.
         names: Vec<Box<str>>,
     },
     /// The node does not answer.
+    #[error(
+        "the node does not answer, and was last heard {} s ago; nothing was changed; if it is \
+         dead, its clients have gone to other nodes already, and it leaves the cluster after 5 s \
+         of silence; if it is cut off from the engine, end it where it runs",
+        .silent.as_secs()
+    )]
     Silent {
         /// Time since its last heartbeat.
         silent: Duration,
     },
     /// The node has restarted meanwhile.
+    #[error(
+        "the node has taken another place in the cluster meanwhile; nothing was changed; try again"
+    )]
     Restarted,
     /// This node cannot reach the other nodes.
+    #[error(
+        "the node that was asked cannot reach the others; nothing was changed; ask another node, \
+         or end the node where it runs"
+    )]
     Unreachable,
+}
+
+fn others(names: &[Box<str>]) -> String {
+    match names.is_empty() {
+        true => ", and none at all as far as is known".to_owned(),
+        false => format!("; it has {}", names.join(", ")),
+    }
 }
 
 impl NodeCounters {
@@ -153,15 +162,6 @@ impl NodeCounters {
 }
 
 impl NodeState {
-    const fn number(self) -> u8 {
-        match self {
-            Self::Unknown => 0,
-            Self::Ready => 1,
-            Self::NotReady => 2,
-            Self::Draining => 3,
-        }
-    }
-
     /// Returns the state with this number; `Unknown` for a number of a later version.
     const fn of(number: u8) -> Self {
         match number {
@@ -189,7 +189,7 @@ impl Report {
         let numbers = self.counters.numbers();
         let mut out = vec![REPORT];
         out.extend_from_slice(&self.incarnation.number().to_le_bytes());
-        out.push(self.state.number());
+        out.push(self.state as u8);
         out.push(u8::try_from(numbers.len()).expect("there are few counters"));
         for number in numbers {
             out.extend_from_slice(&number.to_le_bytes());
@@ -203,99 +203,35 @@ impl Report {
     ///
     /// When the bytes are not exactly one report.
     pub fn decode(bytes: &Bytes) -> Result<Self, DecodeError> {
-        let mut source = Source::new(bytes);
-        kind(&mut source, REPORT)?;
-        let incarnation = source.incarnation()?;
-        let state = NodeState::of(source.u8()?);
-        let count = usize::from(source.u8()?);
-        bounded("the number of a node's counters", count, NUMBERS_MAX)?;
-        let numbers = (0..count).map(|_| source.u64());
-        let numbers: Vec<_> = numbers.collect::<Result<_, _>>()?;
-        source.end()?;
-        Ok(Self {
-            incarnation,
-            state,
-            counters: NodeCounters::of(&numbers),
+        Source::decode(bytes, REPORT, |source| {
+            let incarnation = source.incarnation()?;
+            let state = NodeState::of(source.u8()?);
+            let count = usize::from(source.u8()?);
+            bounded("the number of a node's counters", count, NUMBERS_MAX)?;
+            let numbers = (0..count).map(|_| source.u64());
+            Ok(Self {
+                incarnation,
+                state,
+                counters: NodeCounters::of(&numbers.collect::<Result<Vec<_>, _>>()?),
+            })
         })
     }
 }
 
-/// Encodes a message that consists of an incarnation.
-fn encode(kind: u8, incarnation: Incarnation) -> Bytes {
-    let mut out = vec![kind];
-    out.extend_from_slice(&incarnation.number().to_le_bytes());
-    out.into()
-}
-
-fn decode(bytes: &Bytes, expected: u8) -> Result<Incarnation, DecodeError> {
-    let mut source = Source::new(bytes);
-    kind(&mut source, expected)?;
-    let incarnation = source.incarnation()?;
-    source.end()?;
-    Ok(incarnation)
-}
-
-impl Drain {
-    /// Encodes the request.
-    pub fn encode(self) -> Bytes {
-        encode(DRAIN, self.incarnation)
+impl DrainMessage {
+    /// Encodes a message of this kind.
+    pub fn encode(self, incarnation: Incarnation) -> Bytes {
+        let mut out = vec![self as u8];
+        out.extend_from_slice(&incarnation.number().to_le_bytes());
+        out.into()
     }
 
-    /// Decodes a request.
+    /// Decodes the incarnation of a message.
     ///
     /// # Errors
     ///
-    /// When the bytes are not exactly one request.
-    pub fn decode(bytes: &Bytes) -> Result<Self, DecodeError> {
-        decode(bytes, DRAIN).map(|incarnation| Self { incarnation })
+    /// When the bytes are not exactly one message of this kind.
+    pub fn decode(self, bytes: &Bytes) -> Result<Incarnation, DecodeError> {
+        Source::decode(bytes, self as u8, Source::incarnation)
     }
 }
-
-impl Draining {
-    /// Encodes the answer.
-    pub fn encode(self) -> Bytes {
-        encode(DRAINING, self.incarnation)
-    }
-
-    /// Decodes an answer.
-    ///
-    /// # Errors
-    ///
-    /// When the bytes are not exactly one answer.
-    pub fn decode(bytes: &Bytes) -> Result<Self, DecodeError> {
-        decode(bytes, DRAINING).map(|incarnation| Self { incarnation })
-    }
-}
-
-impl fmt::Display for DrainError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown { names } if names.is_empty() => f.write_str(
-                "this cluster has no node of this name, and none at all as far as is known",
-            ),
-            Self::Unknown { names } => write!(
-                f,
-                "this cluster has no node of this name; it has {}",
-                names.join(", ")
-            ),
-            Self::Silent { silent } => write!(
-                f,
-                "the node does not answer, and was last heard {} s ago; nothing was changed; if \
-                 it is dead, its clients have gone to other nodes already, and it leaves the \
-                 cluster after 5 s of silence; if it is cut off from the engine, end it where it \
-                 runs",
-                silent.as_secs()
-            ),
-            Self::Restarted => f.write_str(
-                "the node has taken another place in the cluster meanwhile; nothing was changed; \
-                 try again",
-            ),
-            Self::Unreachable => f.write_str(
-                "the node that was asked cannot reach the others; nothing was changed; ask \
-                 another node, or end the node where it runs",
-            ),
-        }
-    }
-}
-
-impl Error for DrainError {}

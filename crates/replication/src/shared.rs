@@ -6,14 +6,13 @@
 /// The state, as rows.
 mod rows;
 
-use std::error::Error;
-use std::fmt::{self, Debug};
+use std::fmt::Debug;
 
 use bytes::Bytes;
 use graph::RowChanges;
 
 use crate::incarnation::Incarnation;
-use crate::place::Position;
+use crate::position::Position;
 pub use rows::{FOR_EVER, Full, Overflow, Row, SharedRows, TableLimits};
 
 /// Revocation of a token, a session or an id.
@@ -63,28 +62,18 @@ pub struct Piece<'a> {
 }
 
 /// Error: a piece of shared state was written by a newer version, and this one cannot read it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the shared state of kind {kind} ({}) at {position} of the cluster's log cannot be read by \
+     this version of Encke; update this node to the newest version that runs in the cluster",
+    name(*.kind).unwrap_or("unknown")
+)]
 pub struct UnreadablePiece {
     /// Kind of the state.
     pub kind: u8,
     /// Position of the piece.
     pub position: Position,
 }
-
-impl fmt::Display for UnreadablePiece {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, position } = self;
-        let name = name(*kind).unwrap_or("unknown");
-        write!(
-            f,
-            "the shared state of kind {kind} ({name}) at {position} of the cluster's log cannot be \
-             read by this version of Encke; update this node to the newest version that runs in \
-             the cluster"
-        )
-    }
-}
-
-impl Error for UnreadablePiece {}
 
 /// End of an incarnation that a node has read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::incarnation::Incarnation;
-use crate::place::StreamSequence;
+use crate::position::StreamSequence;
 use crate::report::{NodeCounters, NodeState};
 
 /// Status of this node in its cluster, for readiness, metrics and `/v1/cluster`.

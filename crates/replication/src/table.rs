@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 
 use crate::codec::{self, Source};
-use crate::command::{Command, NAME_BYTES_MAX, VERSION_BYTES_MAX};
+use crate::command::Command;
 use crate::entry::{Entry, EntryHead};
 use crate::error::DecodeError;
 use crate::incarnation::Incarnation;
-use crate::place::StreamSequence;
+use crate::position::StreamSequence;
 
 /// Maximum number of live incarnations: ten times the nodes of the largest cluster that one log can
 /// supply. Beyond it a new incarnation does not count until another one has gone.
@@ -156,41 +156,37 @@ impl Table {
             out.extend_from_slice(&incarnation.number().to_le_bytes());
             out.extend_from_slice(&member.last.to_le_bytes());
             out.extend_from_slice(&member.since.number().to_le_bytes());
-            codec::put_short_text(out, &member.name);
-            codec::put_short_text(out, &member.version);
+            codec::put_name_and_version(out, &member.name, &member.version);
         }
     }
 
     pub(crate) fn read(source: &mut Source<'_>) -> Result<Self, DecodeError> {
         let last_gone = source.sequence()?;
         let what = "the number of incarnations";
-        let count = source.count(what, INCARNATIONS_MAX, MEMBER_BYTES_MIN)?;
-        let mut members = BTreeMap::new();
-        for _ in 0..count {
-            let incarnation = source.incarnation()?;
-            let is_next = members
-                .last_key_value()
-                .is_none_or(|(&id, _)| id < incarnation);
-            if !is_next {
-                let what = "the order of incarnations";
-                return Err(DecodeError::Invalid { what });
-            }
-            let (last, since) = (source.u64()?, source.sequence()?);
-            // Each entry that counted has its own sequence.
-            if last == 0 || last > StreamSequence::MAX.number() {
-                let what = "the last number of an incarnation";
-                return Err(DecodeError::Invalid { what });
-            }
-            let member = Member {
-                last,
-                since,
-                name: source.short_text("a node's name", NAME_BYTES_MAX)?.into(),
-                version: source
-                    .short_text("a node's version", VERSION_BYTES_MAX)?
-                    .into(),
-            };
-            members.insert(incarnation, member);
+        let members = source.list(what, INCARNATIONS_MAX, MEMBER_BYTES_MIN, |source| {
+            Ok((source.incarnation()?, Member::read(source)?))
+        })?;
+        if !members.is_sorted_by(|(a, _), (b, _)| a < b) {
+            return Err(DecodeError::Invalid("the order of incarnations"));
         }
+        let members = members.into_iter().collect();
         Ok(Self { members, last_gone })
+    }
+}
+
+impl Member {
+    fn read(source: &mut Source<'_>) -> Result<Self, DecodeError> {
+        let (last, since) = (source.u64()?, source.sequence()?);
+        // Each entry that counted has its own sequence.
+        if last == 0 || last > StreamSequence::MAX.number() {
+            return Err(DecodeError::Invalid("the last number of an incarnation"));
+        }
+        let (name, version) = source.name_and_version()?;
+        Ok(Self {
+            name,
+            version,
+            since,
+            last,
+        })
     }
 }

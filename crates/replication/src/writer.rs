@@ -9,15 +9,15 @@
 //! the entries not read back do not count, and are appended again, once and in order, under the new
 //! incarnation.
 
-mod expiry;
 mod feedback;
 mod group;
 mod limit;
 mod options;
-mod results;
 
 use std::collections::VecDeque;
 use std::time::Duration;
+
+use bytes::Bytes;
 
 use self::group::Group;
 use self::options::APPEND_BYTES;
@@ -25,13 +25,17 @@ pub use self::options::{
     ANSWER_WITHIN, GROUP_BYTES_MAX, GROUP_TIME, IN_FLIGHT_MAX, RESEND_AFTER, RESEND_STORED_AFTER,
     UNAVAILABLE_AFTER, WriterOptions,
 };
-pub use self::results::{Finished, NotOurs, Outgoing, Refused};
 use crate::append::AppendError;
 use crate::command::Command;
 use crate::entry::{ENTRY_COMMANDS_MAX, Entry, EntryHead};
 use crate::error::DecodeError;
 use crate::incarnation::Incarnation;
-use crate::place::StreamSequence;
+use crate::position::{Position, StreamSequence};
+
+/// Error of an append that was never sent.
+const UNAVAILABLE: AppendError = AppendError::Unavailable {
+    retry_after: UNAVAILABLE_AFTER,
+};
 
 /// Writer of the log of one node. `T` is a token that the caller gets back with the result of an
 /// append. Owned by the driver of the node, as long as the node runs.
@@ -59,6 +63,49 @@ pub struct Writer<T> {
     disconnected: Option<Duration>,
     waiting_bytes: usize,
     resent: u64,
+}
+
+/// Entry to append to the stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Incarnation of the writer.
+    pub incarnation: Incarnation,
+    /// Number of the entry.
+    pub number: u64,
+    /// Encoded entry.
+    pub bytes: Bytes,
+}
+
+/// Append that counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished<T> {
+    /// Token of the caller.
+    pub token: T,
+    /// Position of the first command.
+    pub first: Position,
+    /// Number of commands.
+    pub commands: usize,
+}
+
+/// Append that was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused<T> {
+    /// Token of the caller.
+    pub token: T,
+    /// Reason.
+    pub error: AppendError,
+}
+
+/// Error: an entry counts under this node's incarnation but was not written by this node. Another
+/// process, perhaps a copy of this one, writes under the same incarnation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "entry {sequence} of the log has this node's incarnation but was not written by this node: \
+     another process, perhaps a copy of this machine, writes as this node; restart this node"
+)]
+pub struct NotOurs {
+    /// Sequence of the entry.
+    pub sequence: StreamSequence,
 }
 
 /// Phase of the incarnation of a writer.
@@ -159,8 +206,7 @@ impl<T> Writer<T> {
             .disconnected
             .is_some_and(|at| now >= at + UNAVAILABLE_AFTER);
         if is_cut_off || self.has_left() {
-            let retry_after = UNAVAILABLE_AFTER;
-            return Err(AppendError::Unavailable { retry_after });
+            return Err(UNAVAILABLE);
         }
         if self.waiting_bytes + bytes + APPEND_BYTES > self.options.waiting_bytes_max {
             return Err(AppendError::Full);
@@ -209,20 +255,15 @@ impl<T> Writer<T> {
     /// read.
     fn begin(&mut self, now: Duration, incarnation: Incarnation) -> Outgoing {
         self.phase = Phase::Beginning(incarnation, now + RESEND_AFTER);
-        let entry = Entry {
-            incarnation,
-            number: 1,
-            commands: vec![Command::NodeUp {
-                name: self.options.name.clone(),
-                version: self.options.version.clone(),
-                after: self.read,
-            }],
-        };
-        let bytes = entry.encode().expect("name and version are bounded");
-        Outgoing {
-            incarnation,
-            number: 1,
-            bytes,
+        outgoing(incarnation, 1, vec![self.node_up()])
+    }
+
+    /// Returns the command that begins an incarnation of this node.
+    fn node_up(&self) -> Command {
+        Command::NodeUp {
+            name: self.options.name.clone(),
+            version: self.options.version.clone(),
+            after: self.read,
         }
     }
 
@@ -280,6 +321,39 @@ impl<T> Writer<T> {
         [expires, sends].into_iter().flatten().min()
     }
 
+    /// Returns the appends that have timed out: with [`AppendError::Unknown`] those that were sent,
+    /// which may count later, and with [`AppendError::Unavailable`] those that were not sent, which
+    /// are dropped.
+    pub fn expire(&mut self, now: Duration) -> Vec<Refused<T>> {
+        let is_over = |group: &Group<T>| now >= group.since + ANSWER_WITHIN;
+        let mut expired = Vec::new();
+        for group in self.queue.iter_mut().take_while(|group| is_over(group)) {
+            if group.sent.is_some() {
+                expired.extend(group.refuse(AppendError::Unknown));
+            }
+        }
+        let sent = self.queue.iter().take_while(|it| it.sent.is_some()).count();
+        let unsent = self.queue.iter().skip(sent);
+        let dropped = unsent.take_while(|group| is_over(group)).count();
+        for mut group in self.queue.drain(sent..sent + dropped) {
+            self.waiting_bytes -= group.charge;
+            expired.extend(group.refuse(UNAVAILABLE));
+        }
+        expired
+    }
+
+    /// Ends the writer. Returns all appends that were not read back.
+    pub fn end(mut self) -> Vec<Refused<T>> {
+        let mut refused = Vec::new();
+        for group in &mut self.queue {
+            refused.extend(group.refuse(match group.sent {
+                Some(_) => AppendError::Unknown,
+                None => UNAVAILABLE,
+            }));
+        }
+        refused
+    }
+
     /// Returns the incarnation, unless it has gone.
     pub const fn incarnation(&self) -> Option<Incarnation> {
         match self.phase {
@@ -307,5 +381,19 @@ impl<T> Writer<T> {
     /// Returns the number of entries that were resent.
     pub const fn resent(&self) -> u64 {
         self.resent
+    }
+}
+
+/// Returns an entry that begins or ends incarnations.
+fn outgoing(incarnation: Incarnation, number: u64, commands: Vec<Command>) -> Outgoing {
+    let entry = Entry {
+        incarnation,
+        number,
+        commands,
+    };
+    Outgoing {
+        incarnation,
+        number,
+        bytes: entry.encode().expect("name and version are bounded"),
     }
 }

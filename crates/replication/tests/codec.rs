@@ -130,7 +130,13 @@ fn errors_of_newer_formats_suggest_an_update() {
     };
     assert_eq!(with(0, 2), DecodeError::Version { found: 2 });
     assert_eq!(with(21, 99), DecodeError::Command { found: 99 });
-    assert!(with(0, 2).is_newer() && with(21, 99).is_newer());
+    for newer in [with(0, 2), with(21, 99)] {
+        let text = newer.to_string();
+        assert!(
+            text.ends_with("may have written it: update this node"),
+            "{text}"
+        );
+    }
     let mut longer = bytes.clone();
     longer.push(0);
     let trailing = Entry::decode(&longer.into());

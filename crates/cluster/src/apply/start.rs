@@ -1,8 +1,5 @@
 //! The start: the position from which a node reads the log.
 
-use std::error::Error;
-use std::fmt;
-
 use bytes::Bytes;
 use graph::LogPlaces;
 use replication::{Checkpoint, DecodeError};
@@ -54,10 +51,14 @@ pub fn begin_from(places: &LogPlaces, first: u64) -> Result<Checkpoint, StartErr
 }
 
 /// Reason why a node cannot continue in the log with its graph.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
     /// Entries after the position of the graph are no longer in the log, so the node must start
     /// from a snapshot.
+    #[error(
+        "the graph of this node has the log up to entry {stored}, but the log now begins with \
+         entry {first}; the node must start from a snapshot"
+    )]
     Trimmed {
         /// Position of the graph.
         stored: u64,
@@ -65,18 +66,31 @@ pub enum StartError {
         first: u64,
     },
     /// A stored position cannot be decoded.
+    #[error(
+        "the log position {sequence} that is stored with the graph cannot be read: {error}; remove \
+         the data directory, so that the node starts from a snapshot"
+    )]
     Table {
-        /// The place.
+        /// The position.
         sequence: u64,
         /// Error of decoding it.
+        #[source]
         error: DecodeError,
     },
     /// A stored position has the state of another one.
+    #[error(
+        "the log position {sequence} that is stored with the graph has the state of another \
+         position; remove the data directory, so that the node starts from a snapshot"
+    )]
     Misplaced {
-        /// The place.
+        /// The position.
         sequence: u64,
     },
     /// The position to begin from is after that of the graph.
+    #[error(
+        "the log would be read from entry {from} on, but the graph has it only up to entry \
+         {stored}; this is a bug in Encke"
+    )]
     TooLate {
         /// Position to begin from.
         from: u64,
@@ -84,54 +98,14 @@ pub enum StartError {
         stored: u64,
     },
     /// The graph follows no log.
+    #[error("the graph of this node was not opened for a cluster; this is a bug in Encke")]
     NotInLog,
     /// The epoch of the graph's log differs from that of event ids.
+    #[error(
+        "the graph of this node follows another log than its event ids; this is a bug in Encke"
+    )]
     OtherEpoch,
     /// The router has numbered events by itself.
+    #[error("{0}")]
     Numbered(FollowError),
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Trimmed { stored, first } => write!(
-                f,
-                "the graph of this node has the log up to entry {stored}, but the log now begins \
-                 with entry {first}; the node must start from a snapshot"
-            ),
-            Self::Table { sequence, error } => write!(
-                f,
-                "the log position {sequence} that is stored with the graph cannot be read: \
-                 {error}; remove the data directory, so that the node starts from a snapshot"
-            ),
-            Self::Misplaced { sequence } => write!(
-                f,
-                "the log position {sequence} that is stored with the graph has the state of \
-                 another position; remove the data directory, so that the node starts from a \
-                 snapshot"
-            ),
-            Self::TooLate { from, stored } => write!(
-                f,
-                "the log would be read from entry {from} on, but the graph has it only up to \
-                 entry {stored}; this is a bug in Encke"
-            ),
-            Self::NotInLog => f.write_str(
-                "the graph of this node was not opened for a cluster; this is a bug in Encke",
-            ),
-            Self::OtherEpoch => f.write_str(
-                "the graph of this node follows another log than its event ids; this is a bug in \
-                 Encke",
-            ),
-            Self::Numbered(error) => error.fmt(f),
-        }
-    }
-}
-
-impl Error for StartError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Table { error, .. } => Some(error),
-            _ => None,
-        }
-    }
 }

@@ -116,18 +116,15 @@ impl Copier {
         mut lease: Lease<'_>,
         random: u64,
     ) -> Result<(SnapshotName, u64), SnapshotError> {
-        let made = lease.hold(self.store_graph(objects, random)).await;
-        let stored = match made.and_then(|made| made) {
+        let storing = async {
+            let (name, manifest) = lease.hold(self.store_graph(objects, random)).await??;
             // Only the holder of the lease may complete a snapshot, as another holder may have
             // removed parts of it.
-            Ok((name, manifest)) => match lease.renew().await {
-                Ok(()) => store_manifest(objects, &name, &manifest)
-                    .await
-                    .map(|()| (name, manifest.bytes)),
-                Err(error) => Err(error),
-            },
-            Err(error) => Err(error),
+            lease.renew().await?;
+            store_manifest(objects, &name, &manifest).await?;
+            Ok((name, manifest.bytes))
         };
+        let stored = storing.await;
         let tidied = match &stored {
             Ok((name, _)) => lease.hold(self.remove_old(objects, name)).await,
             Err(_) => Ok(Ok(())),

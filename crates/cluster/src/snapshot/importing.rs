@@ -35,6 +35,19 @@ pub struct Importer {
     options: Options,
 }
 
+/// Callback for the progress of an import.
+type Tell = Arc<dyn Fn(Progress) + Send + Sync>;
+
+/// An import that is being made.
+#[derive(Clone, Copy)]
+struct Import<'a> {
+    runtime: &'a Runtime,
+    objects: &'a Objects,
+    directory: &'a Directory,
+    graph: &'a Snapshot,
+    tell: &'a Tell,
+}
+
 /// State of a cluster without entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
@@ -70,11 +83,18 @@ pub struct Imported {
 }
 
 /// Reason why a graph was not imported.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// The engine or the log cannot be used.
-    Join(JoinError),
+    #[error("{0}")]
+    Join(#[from] JoinError),
     /// The log has entries.
+    #[error(
+        "the log of the cluster has entries already: the stream {stream} ends at entry {last}, but \
+         only a new log can begin with this graph; choose another --cluster-name or, to start the \
+         cluster from scratch, stop all its nodes and delete its streams with `nats stream rm \
+         {stream}` and `nats stream rm {bucket}`"
+    )]
     HasEntries {
         /// Name of the stream.
         stream: String,
@@ -84,6 +104,11 @@ pub enum ImportError {
         last: u64,
     },
     /// The log begins with another graph.
+    #[error(
+        "this cluster has an imported graph, but it is not the one of this data directory ({why}); \
+         choose another --cluster-name, or delete the streams of the cluster with `nats stream rm \
+         {stream}` and `nats stream rm {bucket}`"
+    )]
     OtherGraph {
         /// Name of the stream.
         stream: String,
@@ -93,28 +118,23 @@ pub enum ImportError {
         why: String,
     },
     /// The copy read back from the engine differs from the one sent.
-    Differs {
-        /// The difference.
-        why: String,
-    },
+    #[error(
+        "the copy of the graph read back from the engine differs from the one sent ({0}); no \
+         node can start with it; check the disks of the engine's servers, and run the import again"
+    )]
+    Differs(String),
     /// A snapshot cannot be stored or read.
+    #[error("{0}")]
     Snapshot(SnapshotError),
     /// The graph of the data directory cannot be read or copied.
+    #[error("{0}")]
     Graph(String),
     /// Another import of the same cluster has begun.
+    #[error(
+        "another import of this cluster has begun meanwhile, and this one has changed nothing; \
+         wait for the other one, or run this one again"
+    )]
     TakenOver,
-}
-
-/// Returns the position before the first entry of a log.
-fn first_places(epoch: &str) -> LogPlaces {
-    LogPlaces {
-        epoch: epoch.into(),
-        last: graph::Checkpoint {
-            sequence: 0,
-            table: Checkpoint::default().encode().into(),
-        },
-        earlier: Vec::new(),
-    }
 }
 
 impl Importer {
@@ -170,19 +190,30 @@ impl Importer {
         directory: &Directory,
         mut graph: Snapshot,
         new_epoch: &str,
-        tell: &Arc<dyn Fn(Progress) + Send + Sync>,
+        tell: &Tell,
     ) -> Result<Imported, ImportError> {
         let (epoch, objects) = self.runtime.block_on(self.make_log(new_epoch))?;
-        graph.set_log(first_places(&epoch));
+        // Before the first entry.
+        graph.set_log(LogPlaces {
+            epoch: epoch.as_str().into(),
+            last: (&Checkpoint::default()).into(),
+            earlier: Vec::new(),
+        });
+        let import = Import {
+            runtime: &self.runtime,
+            objects: &objects,
+            directory,
+            graph: &graph,
+            tell,
+        };
         let names = self.runtime.block_on(catalog::list(&objects, &epoch))?;
         if let Some(name) = names.first() {
             let manifest = self.runtime.block_on(catalog::manifest(&objects, name))?;
-            let other = match self.check(&objects, name, &manifest, directory, &graph, tell) {
-                Ok(()) => return Ok(imported(epoch, name, &manifest, false)),
-                Err(ImportError::Differs { why }) => self.other_graph(why),
-                Err(error) => error,
+            return match import.check(name, &manifest) {
+                Ok(()) => Ok(imported(epoch, name, &manifest, false)),
+                Err(ImportError::Differs(why)) => Err(self.other_graph(why)),
+                Err(error) => Err(error),
             };
-            return Err(other);
         }
         let incarnation = incarnations::random()
             .ok_or_else(|| ImportError::Graph("the system has no random bits now".to_owned()))?;
@@ -194,8 +225,8 @@ impl Importer {
             random: incarnation.number(),
             epoch: epoch.as_str().into(),
         };
-        let manifest = self.store(&objects, &name, directory, &graph, tell)?;
-        self.check(&objects, &name, &manifest, directory, &graph, tell)?;
+        let manifest = import.store(&name)?;
+        import.check(&name, &manifest)?;
         self.runtime.block_on(async {
             lease.renew().await?;
             // A node that joined in spite of the mark would not have the graph.
@@ -211,18 +242,13 @@ impl Importer {
     /// Returns the epoch and the state of the log, if there is one. Fails if the log has entries.
     async fn find(&self) -> Result<Option<(String, Info)>, ImportError> {
         let cluster = &self.options.cluster;
-        let stream = settings::stream_name(cluster);
-        let Some(info) = stream::find(&self.context, &stream).await? else {
+        let Some((epoch, info)) = stream::find_log(&self.context, cluster).await? else {
             return Ok(None);
-        };
-        let epoch = match settings::check(&info.config, cluster) {
-            Ok(epoch) => epoch,
-            Err(problems) => return Err(JoinError::Unusable { stream, problems }.into()),
         };
         match LogState::of(&info).last {
             0 => Ok(Some((epoch, info))),
             last => Err(ImportError::HasEntries {
-                stream,
+                stream: settings::stream_name(cluster),
                 bucket: settings::object_stream_name(cluster),
                 last,
             }),
@@ -243,8 +269,11 @@ impl Importer {
                 let mut config = info.config;
                 settings::set_imported(&mut config);
                 let marked = self.context.update_stream(&config).await;
-                marked.map_err(|error| JoinError::Request {
-                    reason: format!("the stream {} cannot be changed: {error}", config.name),
+                marked.map_err(|error| {
+                    JoinError::Request(format!(
+                        "the stream {} cannot be changed: {error}",
+                        config.name
+                    ))
                 })?;
             }
             Some(_) => {}
@@ -263,25 +292,29 @@ impl Importer {
         }
     }
 
+    fn other_graph(&self, why: String) -> ImportError {
+        let cluster = &self.options.cluster;
+        ImportError::OtherGraph {
+            stream: settings::stream_name(cluster),
+            bucket: settings::object_stream_name(cluster),
+            why,
+        }
+    }
+}
+
+impl Import<'_> {
     /// Stores a copy of the graph, without the manifest that completes the snapshot.
-    fn store(
-        &self,
-        objects: &Objects,
-        name: &SnapshotName,
-        directory: &Directory,
-        graph: &Snapshot,
-        tell: &Arc<dyn Fn(Progress) + Send + Sync>,
-    ) -> Result<SnapshotManifest, ImportError> {
-        let file = directory.copy(graph)?;
+    fn store(&self, name: &SnapshotName) -> Result<SnapshotManifest, ImportError> {
+        let file = self.directory.copy(self.graph)?;
         let length = file.metadata().map_err(unreadable)?.len();
-        let tell = Arc::clone(tell);
+        let tell = Arc::clone(self.tell);
         let counted = Counted {
             source: file,
             done: 0,
             tell: move |done| tell(Progress::Sent(done, length)),
         };
         let object = name.graph();
-        let stored = self.runtime.block_on(objects.put(&object, counted))?;
+        let stored = self.runtime.block_on(self.objects.put(&object, counted))?;
         Ok(SnapshotManifest {
             epoch: name.epoch.clone(),
             checkpoint: Checkpoint::default(),
@@ -292,44 +325,30 @@ impl Importer {
     }
 
     /// Fetches a copy as a starting node does, and compares it with the graph.
-    fn check(
-        &self,
-        objects: &Objects,
-        name: &SnapshotName,
-        manifest: &SnapshotManifest,
-        directory: &Directory,
-        graph: &Snapshot,
-        tell: &Arc<dyn Fn(Progress) + Send + Sync>,
-    ) -> Result<(), ImportError> {
-        let differs = |why: String| ImportError::Differs { why };
-        if graph.log() != Some(&places_of(manifest)) {
-            return Err(differs("it has another position in the log".to_owned()));
+    fn check(&self, name: &SnapshotName, manifest: &SnapshotManifest) -> Result<(), ImportError> {
+        if self.graph.log() != Some(&places_of(manifest)) {
+            return Err(ImportError::Differs(
+                "it has another position in the log".to_owned(),
+            ));
         }
-        let pieces = self.runtime.block_on(objects.fetch(&name.graph()))?;
-        let tell = Arc::clone(tell);
+        let pieces = self.runtime.block_on(self.objects.fetch(&name.graph()))?;
+        let tell = Arc::clone(self.tell);
         let mut download = Counted {
-            source: Download::new(&self.runtime, pieces, manifest),
+            source: Download::new(self.runtime, pieces, manifest),
             done: 0,
             tell: move |done| tell(Progress::Checked(done, manifest.bytes)),
         };
-        let received = directory.receive(&mut download);
+        let received = self.directory.receive(&mut download);
         match download.source.failure {
-            Some(SnapshotError::Refused { reason }) => return Err(differs(reason)),
+            Some(SnapshotError::Refused(reason)) => return Err(ImportError::Differs(reason)),
             Some(failure) => return Err(failure.into()),
             None => {}
         }
-        match graph.is_same(&received?)? {
+        match self.graph.is_same(&received?)? {
             true => Ok(()),
-            false => Err(differs("it has other subscriptions or ids".to_owned())),
-        }
-    }
-
-    fn other_graph(&self, why: String) -> ImportError {
-        let cluster = &self.options.cluster;
-        ImportError::OtherGraph {
-            stream: settings::stream_name(cluster),
-            bucket: settings::object_stream_name(cluster),
-            why,
+            false => Err(ImportError::Differs(
+                "it has other subscriptions or ids".to_owned(),
+            )),
         }
     }
 }
@@ -368,12 +387,6 @@ impl<R: Read, F: Fn(u64)> Read for Counted<R, F> {
     }
 }
 
-impl From<JoinError> for ImportError {
-    fn from(error: JoinError) -> Self {
-        Self::Join(error)
-    }
-}
-
 impl From<SnapshotError> for ImportError {
     fn from(error: SnapshotError) -> Self {
         match error {
@@ -394,49 +407,6 @@ impl From<GraphError> for ImportError {
         Self::Graph(error.to_string())
     }
 }
-
-impl fmt::Display for ImportError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Join(error) => error.fmt(f),
-            Self::HasEntries {
-                stream,
-                bucket,
-                last,
-            } => write!(
-                f,
-                "the log of the cluster has entries already: the stream {stream} ends at entry \
-                 {last}, but only a new log can begin with this graph; choose another \
-                 --cluster-name or, to start the cluster from scratch, stop all its nodes and \
-                 delete its streams with `nats stream rm {stream}` and `nats stream rm {bucket}`"
-            ),
-            Self::OtherGraph {
-                stream,
-                bucket,
-                why,
-            } => write!(
-                f,
-                "this cluster has an imported graph, but it is not the one of this data directory \
-                 ({why}); choose another --cluster-name, or delete the streams of the cluster \
-                 with `nats stream rm {stream}` and `nats stream rm {bucket}`"
-            ),
-            Self::Differs { why } => write!(
-                f,
-                "the copy of the graph read back from the engine differs from the one sent \
-                 ({why}); no node can start with it; check the disks of the engine's servers, and \
-                 run the import again"
-            ),
-            Self::Snapshot(error) => error.fmt(f),
-            Self::Graph(reason) => f.write_str(reason),
-            Self::TakenOver => f.write_str(
-                "another import of this cluster has begun meanwhile, and this one has changed \
-                 nothing; wait for the other one, or run this one again",
-            ),
-        }
-    }
-}
-
-impl std::error::Error for ImportError {}
 
 impl fmt::Debug for Importer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

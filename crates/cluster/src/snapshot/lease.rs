@@ -78,14 +78,7 @@ impl LeaseWatch {
             }
         }
         self.seen = None;
-        let holder = Bytes::copy_from_slice(&incarnation.number().to_be_bytes());
-        let subject = objects.pieces_subject(NAME);
-        let taken = objects.replace(subject, holder.clone(), sequence).await?;
-        Ok(taken.map(|sequence| Lease {
-            objects,
-            holder,
-            sequence,
-        }))
+        Lease::take(objects, incarnation, sequence).await
     }
 }
 
@@ -96,16 +89,24 @@ impl<'a> Lease<'a> {
         incarnation: Incarnation,
     ) -> Result<Self, SnapshotError> {
         let (sequence, _) = last(objects).await?;
+        let taken = Self::take(objects, incarnation, sequence).await?;
+        taken.ok_or(SnapshotError::LeaseLost)
+    }
+
+    /// Takes the lease if its last message has this sequence.
+    async fn take(
+        objects: &'a Objects,
+        incarnation: Incarnation,
+        sequence: u64,
+    ) -> Result<Option<Self>, SnapshotError> {
         let holder = Bytes::copy_from_slice(&incarnation.number().to_be_bytes());
         let subject = objects.pieces_subject(NAME);
         let taken = objects.replace(subject, holder.clone(), sequence).await?;
-        taken
-            .map(|sequence| Self {
-                objects,
-                holder,
-                sequence,
-            })
-            .ok_or(SnapshotError::LeaseLost)
+        Ok(taken.map(|sequence| Self {
+            objects,
+            holder,
+            sequence,
+        }))
     }
 
     /// Renews the lease.
@@ -119,13 +120,7 @@ impl<'a> Lease<'a> {
     }
 
     async fn replace(&mut self, value: Bytes) -> Result<(), SnapshotError> {
-        let subject = self.objects.pieces_subject(NAME);
-        let replaced = self
-            .objects
-            .replace(subject.clone(), value.clone(), self.sequence)
-            .await;
-        if let Ok(Some(sequence)) = replaced {
-            self.sequence = sequence;
+        if let Ok(true) = self.try_replace(&value).await {
             return Ok(());
         }
         // The message may have been stored although the answer was lost.
@@ -134,13 +129,19 @@ impl<'a> Lease<'a> {
             return Err(SnapshotError::LeaseLost);
         }
         self.sequence = sequence;
-        match self.objects.replace(subject, value, sequence).await? {
-            Some(sequence) => {
-                self.sequence = sequence;
-                Ok(())
-            }
-            None => Err(SnapshotError::LeaseLost),
+        match self.try_replace(&value).await? {
+            true => Ok(()),
+            false => Err(SnapshotError::LeaseLost),
         }
+    }
+
+    /// Replaces the message of this node. Returns whether it was still the last one.
+    async fn try_replace(&mut self, value: &Bytes) -> Result<bool, SnapshotError> {
+        let subject = self.objects.pieces_subject(NAME);
+        let replacing = self.objects.replace(subject, value.clone(), self.sequence);
+        let replaced = replacing.await?;
+        self.sequence = replaced.unwrap_or(self.sequence);
+        Ok(replaced.is_some())
     }
 
     /// Runs `work` while renewing the lease.

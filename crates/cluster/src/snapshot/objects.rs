@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use async_nats::HeaderMap;
 use async_nats::header::NATS_ROLLUP;
+use async_nats::jetstream::Context;
 use async_nats::jetstream::context::{PublishAckFuture, PublishErrorKind};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::object_store::{Config, ObjectInfo, ObjectOptions};
 use async_nats::jetstream::stream::{DirectGetErrorKind, LastRawMessageErrorKind, Stream};
-use async_nats::jetstream::{Context, ErrorCode};
 use aws_lc_rs::digest::{self, SHA256};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
@@ -26,6 +26,7 @@ use tokio::time::sleep;
 use super::error::SnapshotError;
 use crate::options::{LogOptions, Name};
 use crate::settings;
+use crate::stream::lookup;
 
 /// Size of a piece, in bytes: the default of NATS.
 const PIECE_BYTES: usize = 128 << 10;
@@ -73,23 +74,15 @@ impl Objects {
         context: &Context,
         cluster: &Name,
     ) -> Result<Option<Self>, SnapshotError> {
-        use async_nats::jetstream::context::GetStreamErrorKind::JetStream;
-        let bucket = settings::bucket_name(cluster);
-        let what = "the objects of the cluster cannot be found";
-        match context
-            .get_stream(settings::object_stream_name(cluster))
-            .await
-        {
-            Ok(stream) => Ok(Some(Self {
-                context: context.clone(),
-                stream,
-                bucket,
-            })),
-            Err(error) => match error.kind() {
-                JetStream(reply) if reply.error_code() == ErrorCode::STREAM_NOT_FOUND => Ok(None),
-                _ => Err(SnapshotError::engine(what, &error)),
-            },
-        }
+        let found = lookup(context, &settings::object_stream_name(cluster)).await;
+        let found = found.map_err(|error| {
+            SnapshotError::engine("the objects of the cluster cannot be found", &error)
+        })?;
+        Ok(found.map(|stream| Self {
+            context: context.clone(),
+            stream,
+            bucket: settings::bucket_name(cluster),
+        }))
     }
 
     /// Opens the objects of a cluster, or creates a store for them, with the same storage and
@@ -106,7 +99,7 @@ impl Objects {
             bucket: settings::bucket_name(cluster),
             description: Some(format!("Snapshots of the Encke cluster {cluster}")),
             max_bytes: -1,
-            storage: settings::storage(log.storage),
+            storage: log.storage,
             num_replicas: log.replicas,
             ..Config::default()
         };

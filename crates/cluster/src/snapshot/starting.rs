@@ -7,7 +7,7 @@ use std::path::Path;
 use aws_lc_rs::digest::{self, SHA256};
 use bytes::{Buf, Bytes};
 use graph::{Directory, Graph, LogPlaces, OpenError};
-use replication::{Checkpoint, SnapshotManifest};
+use replication::SnapshotManifest;
 use tokio::runtime::Runtime;
 
 use super::catalog::{self, SnapshotName};
@@ -38,16 +38,10 @@ impl Engine {
             .log_start()
             .is_none_or(|places| places.last.sequence == 0);
         let must_be_there = self.stream.is_imported && is_new;
-        let Some(objects) = self.find_objects(options)? else {
-            return match must_be_there {
-                true => Err(SnapshotError::NotImported),
-                false => Ok(graph),
-            };
-        };
         graph.end();
         drop(graph);
         let directory = Directory::lock(path).map_err(SnapshotError::Open)?;
-        let found = self.use_newest(&objects, |copy, places| directory.install_at(copy, places))?;
+        let found = self.use_newest(options, |copy, places| directory.install_at(copy, places))?;
         if found.is_none() && must_be_there {
             return Err(SnapshotError::NotImported);
         }
@@ -63,23 +57,12 @@ impl Engine {
     /// When there are snapshots but none can be used, or there is none and the cluster begins with
     /// an imported graph.
     pub fn graph_in_memory(&mut self, options: &Options) -> Result<Graph, SnapshotError> {
-        let loaded = match self.find_objects(options)? {
-            None => None,
-            Some(objects) => self.use_newest(&objects, |copy: &mut Download<'_>, places| {
-                Graph::memory_from_copy(copy, places)
-            })?,
-        };
-        match loaded {
+        let take = |copy: &mut Download<'_>, places: &_| Graph::memory_from_copy(copy, places);
+        match self.use_newest(options, take)? {
             Some(graph) => Ok(graph),
             None if self.stream.is_imported => Err(SnapshotError::NotImported),
             None => Ok(Graph::memory_in_log(self.epoch())),
         }
-    }
-
-    fn find_objects(&self, options: &Options) -> Result<Option<Objects>, SnapshotError> {
-        let context = self.stream.context.clone();
-        self.runtime
-            .block_on(Objects::find(&context, &options.cluster))
     }
 
     /// Returns whether the node cannot or should not read the log from the position of its graph.
@@ -94,20 +77,24 @@ impl Engine {
     /// none.
     fn use_newest<T>(
         &mut self,
-        objects: &Objects,
+        options: &Options,
         mut take: impl FnMut(&mut Download<'_>, &LogPlaces) -> Result<T, OpenError>,
     ) -> Result<Option<T>, SnapshotError> {
+        let finding = Objects::find(&self.stream.context, &options.cluster);
+        let Some(objects) = self.runtime.block_on(finding)? else {
+            return Ok(None);
+        };
         let (mut tried, mut reasons) = (BTreeSet::new(), Vec::new());
         for _ in 0..TRIED_MAX {
             // The list is requested each time: while a snapshot is fetched, the log may be trimmed
             // beyond it and a newer one may be made.
             let names = self
                 .runtime
-                .block_on(catalog::list(objects, self.epoch()))?;
+                .block_on(catalog::list(&objects, self.epoch()))?;
             let Some(name) = names.into_iter().find(|name| !tried.contains(name)) else {
                 break;
             };
-            match self.fetch(objects, &name, &mut take) {
+            match self.fetch(&objects, &name, &mut take) {
                 Ok(taken) => {
                     tracing::info!("the graph starts from the snapshot {name}");
                     return Ok(Some(taken));
@@ -178,14 +165,10 @@ impl Engine {
 
 /// Returns the positions that the copy of a snapshot must have.
 pub(super) fn places_of(manifest: &SnapshotManifest) -> LogPlaces {
-    let place = |checkpoint: &Checkpoint| graph::Checkpoint {
-        sequence: checkpoint.read.number(),
-        table: checkpoint.encode().into(),
-    };
     LogPlaces {
         epoch: manifest.epoch.clone(),
-        last: place(&manifest.checkpoint),
-        earlier: manifest.earlier.iter().map(place).collect(),
+        last: (&manifest.checkpoint).into(),
+        earlier: manifest.earlier.iter().map(Into::into).collect(),
     }
 }
 

@@ -1,8 +1,7 @@
 //! `encke cluster import`: begins a cluster with the graph of a data directory.
 
-use std::cell::OnceCell;
 use std::env;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use ::cluster::{Found, Imported, Importer, Progress};
@@ -11,7 +10,6 @@ use cli::failure::Failure;
 use cli::progress::ProgressBar;
 use cli::units::{human_count, human_size};
 use graph::{Check, Directory, Snapshot};
-use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::arguments::ImportArguments;
@@ -132,8 +130,8 @@ fn report(
 /// Progress bars of the parts of an import.
 #[derive(Default)]
 struct Bars {
-    sent: Mutex<OnceCell<ProgressBar>>,
-    checked: Mutex<OnceCell<ProgressBar>>,
+    sent: OnceLock<ProgressBar>,
+    checked: OnceLock<ProgressBar>,
 }
 
 impl Bars {
@@ -142,7 +140,6 @@ impl Bars {
             Progress::Sent(done, all) => (&self.sent, done, all, "bytes sent"),
             Progress::Checked(done, all) => (&self.checked, done, all, "bytes read back"),
         };
-        let bar = bar.lock();
         let bar = bar.get_or_init(|| ProgressBar::of(all, what));
         bar.reach(done);
         if done >= all {
@@ -152,7 +149,7 @@ impl Bars {
 
     fn end(&self) {
         for bar in [&self.sent, &self.checked] {
-            if let Some(bar) = bar.lock().get() {
+            if let Some(bar) = bar.get() {
                 bar.end();
             }
         }

@@ -33,14 +33,6 @@ const IMPORT: &str = "import";
 /// Most replicas of a stream in JetStream.
 const REPLICAS_MAX: usize = 5;
 
-/// Settings of which each is a kind of credentials for the engine.
-const CREDENTIALS: [&str; 4] = [
-    "cluster-user",
-    "cluster-token-file",
-    "cluster-nkey-file",
-    "cluster-credentials",
-];
-
 impl Reader<'_> {
     /// Returns the settings of the cluster, if this server is a node of one. `has_history_dir` says
     /// whether `history-dir` is set, which a cluster excludes.
@@ -49,7 +41,7 @@ impl Reader<'_> {
         event_bytes_max: usize,
         has_history_dir: bool,
     ) -> Option<Options> {
-        let node = self.find("node", self::name).or_else(name_of_machine);
+        let node = self.find("node", str::parse).or_else(name_of_machine);
         let options = self.cluster_of_import(event_bytes_max)?;
         if has_history_dir {
             self.problem(
@@ -74,7 +66,7 @@ impl Reader<'_> {
             bytes: self.get("log-bytes", log_bytes) as u64,
             storage: self.get("log-storage", storage),
         };
-        let name = self.get("cluster-name", name);
+        let name = self.get("cluster-name", str::parse);
         let patience = self.get("cluster-patience", patience);
         let credentials = self.credentials();
         let tls = self.cluster_tls();
@@ -111,14 +103,14 @@ impl Reader<'_> {
         let file = self.find("cluster-credentials", |path| {
             read_private_text(Path::new(path)).map(SecretText::new)
         });
-        let is_given = [
-            user.is_some(),
-            token.is_some(),
-            nkey.is_some(),
-            file.is_some(),
+        let given = [
+            ("--cluster-user", user.is_some()),
+            ("--cluster-token-file", token.is_some()),
+            ("--cluster-nkey-file", nkey.is_some()),
+            ("--cluster-credentials", file.is_some()),
         ];
-        let given = CREDENTIALS.iter().zip(is_given).filter(|(_, given)| *given);
-        let given: Vec<_> = given.map(|(name, _)| format!("--{name}")).collect();
+        let given = given.iter().filter(|(_, is_given)| *is_given);
+        let given: Vec<_> = given.map(|&(flag, _)| flag).collect();
         if given.len() > 1 {
             self.problem(format!("{} are given; one is enough", given.join(" and ")));
             return None;
@@ -165,11 +157,6 @@ fn servers(text: &str) -> Result<Vec<ServerAddress>, String> {
     };
     let addresses = text.split(',').map(|address| full(address.trim()));
     addresses.map(|address| address.parse()).collect()
-}
-
-fn name(text: &str) -> Result<Name, String> {
-    text.parse()
-        .map_err(|error: ::cluster::NameError| error.to_string())
 }
 
 /// Returns the host name up to its first dot, if it is valid as the name of a node.

@@ -110,23 +110,14 @@ pub(super) fn join(options: &Options) -> Result<Engine, Failure> {
     }
 }
 
-/// Checks that the node can join its cluster. Changes nothing.
-///
-/// # Errors
-///
-/// When the node cannot join. The error says what to do.
-pub(super) fn check(options: &Options) -> Result<(), Failure> {
-    Engine::check(options).map_err(Failure::failed)
-}
-
 /// Returns whether a reason may be temporary: servers start, or elect a leader.
 const fn may_pass(error: &JoinError) -> bool {
     matches!(
         error,
         JoinError::Unreachable { .. }
-            | JoinError::NoJetStream { .. }
+            | JoinError::NoJetStream(_)
             | JoinError::Create { .. }
-            | JoinError::Request { .. }
+            | JoinError::Request(_)
     )
 }
 

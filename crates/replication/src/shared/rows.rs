@@ -10,7 +10,7 @@ use std::sync::Arc;
 use graph::{RowChanges, Rows};
 
 use crate::error::DecodeError;
-use crate::place::Position;
+use crate::position::Position;
 
 /// Name of the row with the time of the log. No table has its number.
 const TIME: [u8; 1] = [0];
@@ -98,9 +98,7 @@ impl SharedRows {
     /// When a row is malformed.
     pub fn load(tables: &[TableLimits], stored: &Rows) -> Result<Self, DecodeError> {
         let mut state = Self::new(tables);
-        let wrong = DecodeError::Invalid {
-            what: "a row of the shared state",
-        };
+        let wrong = DecodeError::Invalid("a row of the shared state");
         for (name, value) in stored {
             let (&table, row_name) = name.split_first().ok_or(wrong)?;
             if **name == TIME {

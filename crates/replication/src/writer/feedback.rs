@@ -6,7 +6,7 @@ use super::group::Group;
 use super::options::REFUSED_PAUSE;
 use super::{Finished, NotOurs, Phase, Writer};
 use crate::incarnation::Incarnation;
-use crate::place::StreamSequence;
+use crate::position::StreamSequence;
 use crate::reader::{Outcome, Read};
 use crate::table::Skip;
 

@@ -13,7 +13,7 @@ use crate::append::AppendError;
 use crate::command::Command;
 use crate::entry::EntryHead;
 use crate::incarnation::Incarnation;
-use crate::place::{Position, StreamSequence};
+use crate::position::{Position, StreamSequence};
 
 /// Appends that form one entry, and their tokens. Owned by the writer's queue.
 #[derive(Debug)]

@@ -3,13 +3,12 @@
 //! An entry with a number must be stored before later ones count. If the engine no longer accepts
 //! it, the writer can only continue under a new incarnation.
 
-use super::expiry::UNAVAILABLE;
 use super::group::Group;
 use super::options::WriterOptions;
-use super::{Outgoing, Phase, Refused, Writer};
+use super::{Outgoing, Phase, Refused, UNAVAILABLE, Writer, outgoing};
 use crate::append::AppendError;
 use crate::command::Command;
-use crate::entry::{Entry, EntryHead};
+use crate::entry::EntryHead;
 use crate::incarnation::Incarnation;
 
 impl<T> Writer<T> {
@@ -61,25 +60,10 @@ impl<T> Writer<T> {
         let Phase::Live(own) = self.phase else {
             return None;
         };
-        let up = Command::NodeUp {
-            name: self.options.name.clone(),
-            version: self.options.version.clone(),
-            after: self.read,
-        };
         let gone = [own, other].map(|incarnation| Command::NodeGone { incarnation });
-        let outgoing = |number, commands| {
-            let entry = Entry {
-                incarnation: other,
-                number,
-                commands,
-            };
-            let bytes = entry.encode().expect("name and version are bounded");
-            Outgoing {
-                incarnation: other,
-                number,
-                bytes,
-            }
-        };
-        Some([outgoing(1, vec![up]), outgoing(2, gone.to_vec())])
+        Some([
+            outgoing(other, 1, vec![self.node_up()]),
+            outgoing(other, 2, gone.to_vec()),
+        ])
     }
 }

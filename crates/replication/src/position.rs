@@ -98,10 +98,13 @@ mod tests {
     #[test]
     fn positions_follow_the_order_of_the_log() {
         let sequence = |number| StreamSequence::new(number).unwrap();
-        let place = Position::new(sequence(3), u16::MAX);
-        assert_eq!(place.number(), 3 * 65_536 + 65_535);
-        assert_eq!((place.sequence(), place.index()), (sequence(3), u16::MAX));
-        assert!(place < Position::new(sequence(4), 0));
+        let position = Position::new(sequence(3), u16::MAX);
+        assert_eq!(position.number(), 3 * 65_536 + 65_535);
+        assert_eq!(
+            (position.sequence(), position.index()),
+            (sequence(3), u16::MAX)
+        );
+        assert!(position < Position::new(sequence(4), 0));
         let last = Position::new(StreamSequence::MAX, u16::MAX);
         assert_eq!(last.number(), u64::MAX);
         assert_eq!(last.sequence(), StreamSequence::MAX);
