@@ -20,8 +20,8 @@ use crate::stats::Metric;
 use crate::table::{CloseReason, ConnectionTable, Extras, Phase};
 
 impl Requests<'_> {
-    /// Handles a request for a poll: answers it if there is something to tell or it does not want to
-    /// wait. The error is the answer to one that is refused; `None` while it waits to be let in.
+    /// Handles a request for a poll: answers it if there is something to tell or it does not want
+    /// to wait. The error is the answer to one that is refused; `None` while it waits to be let in.
     pub(super) fn poll<'a, D: Driver>(
         &mut self,
         table: &mut ConnectionTable<D>,
