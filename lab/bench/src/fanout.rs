@@ -11,9 +11,10 @@ use machine::failure::Outcome;
 use recorder::measure::median;
 
 use crate::body::{batch, edges};
-use crate::child::{self, Server};
+use crate::child::Server;
 use crate::config::{BenchConfig, SUBJECT, at_least_one, counters, publish_whole};
 use crate::cost::{Meter, Round, Spent, median_of};
+use crate::kernel_settings::ChangedSettings;
 use crate::processes::{Bare, Clients, Side};
 use crate::report::Report;
 
@@ -103,7 +104,7 @@ struct Bench<'a> {
 ///
 /// When a process of the benchmark cannot be started or fails, or a client misses an event.
 pub fn run(setting: &BenchConfig, parameters: &Parameters) -> Outcome<Report> {
-    let _lent = child::raise_settings(u64::from(setting.connections) * 2);
+    let _lent = ChangedSettings::for_flood(setting.connections * 2);
     let mut bench = Bench::start(setting, parameters)?;
     let mut report = Report::new(format!("Fan-out, {} sessions", setting.connections));
     for shape in [Shape::Everyone, Shape::Single, Shape::Burst] {

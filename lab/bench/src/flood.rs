@@ -9,9 +9,10 @@ use clap::Args;
 use machine::failure::{Failure, Outcome};
 use recorder::measure::{Memory, median};
 
-use crate::child::{self, Helper};
+use crate::child::Helper;
 use crate::config::{BenchConfig, at_least_one};
 use crate::cost::{Meter, Round, SETTLE, median_of};
+use crate::kernel_settings::ChangedSettings;
 use crate::processes::{Bare, Clients, Side};
 use crate::report::Report;
 
@@ -50,7 +51,7 @@ pub struct Parameters {
 ///
 /// When a process of the benchmark cannot be started or fails.
 pub fn run(setting: &BenchConfig, parameters: &Parameters) -> Outcome<Report> {
-    let _lent = child::raise_settings(u64::from(setting.connections));
+    let _lent = ChangedSettings::for_flood(setting.connections);
     let mut report = Report::new(format!("Flood, {} clients", setting.connections));
     opening(setting, parameters.openings, &mut report)?;
     if parameters.sends > 0 {

@@ -12,9 +12,10 @@ use machine::host;
 
 use crate::body::{Lines, batch, edges};
 use crate::centrifugo::Centrifugo;
-use crate::child::{self, Server};
+use crate::child::Server;
 use crate::config::{BenchConfig, SUBJECT, at_least_one, publish_whole};
 use crate::cost::{Ramp, median_of};
+use crate::kernel_settings::ChangedSettings;
 use crate::nginx::{self, Nginx};
 use crate::processes::{Clients, Side};
 use crate::report::Report;
@@ -67,7 +68,7 @@ pub struct Parameters {
 ///
 /// When a process of the benchmark cannot be started or fails, or a client misses an event.
 pub fn run(setting: &BenchConfig, parameters: &Parameters) -> Outcome<Report> {
-    let _lent = child::raise_settings(setting.connections.into());
+    let _lent = ChangedSettings::for_flood(setting.connections);
     let mut setting = setting.clone();
     let history = ["--history-bytes", HISTORY_BYTES].map(str::to_owned);
     setting.server_arguments.extend(history);
