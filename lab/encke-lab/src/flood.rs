@@ -18,25 +18,15 @@ use load::flood::credentials::{Credentials, TokenSigner};
 use load::flood::order::Check;
 use load::flood::report::Report;
 use load::flood::targets::Targets;
-use load::flood::watch::{self, AwaitOwed, Progress, StopCondition};
+use load::flood::watch::{self, Progress};
 use load::flood::{Flood, Options};
 use machine::interrupt::Interrupt;
 
-use arguments::{CredentialArguments, FloodArguments};
+use arguments::{ClientArguments, CredentialArguments, FloodArguments};
 
 /// Opens the clients, keeps them open, and prints the report.
 pub(crate) fn run(arguments: &FloodArguments) -> Result<(), Failure> {
-    let options = options(arguments)?;
-    let end = &arguments.end;
-    let until = StopCondition {
-        duration: end.duration,
-        events: end.count,
-        owed: arguments.recovery.owed.as_ref().map(|log| AwaitOwed {
-            log: log.clone(),
-            friends: arguments.recovery.friends.clone(),
-            patience: arguments.recovery.patience,
-        }),
-    };
+    let options = options(&arguments.clients)?;
     let interrupt = Interrupt::catch()?;
     let progress = ProgressBar::of(options.connections.into(), "clients");
     let mut printer = ProgressPrinter {
@@ -46,7 +36,8 @@ pub(crate) fn run(arguments: &FloodArguments) -> Result<(), Failure> {
         has_explained: false,
     };
     let tell = |flood: &Flood, news: &Progress| printer.tell(flood, news);
-    let report = watch::run(&options, &until, &end.expectations, &interrupt, tell);
+    let (until, expectations) = (&arguments.until, &arguments.expectations);
+    let report = watch::run(&options, until, expectations, &interrupt, tell);
     progress.end();
     conclude(&report?, arguments)
 }
@@ -121,7 +112,8 @@ fn line(news: &Progress, connections: u32) -> String {
     line
 }
 
-fn options(arguments: &FloodArguments) -> Result<Options, Failure> {
+/// Returns the options of the clients.
+pub(crate) fn options(arguments: &ClientArguments) -> Result<Options, Failure> {
     let (targets, name) = targets(arguments)?;
     let connections = arguments.connections.unwrap_or(match arguments.urls {
         Some(_) => targets.count(),
@@ -189,7 +181,7 @@ fn credentials(arguments: &CredentialArguments) -> Result<Credentials, Failure> 
 }
 
 /// Returns the addresses to connect to, and their name in reports.
-fn targets(arguments: &FloodArguments) -> Result<(Targets, String), Failure> {
+fn targets(arguments: &ClientArguments) -> Result<(Targets, String), Failure> {
     if let Some(path) = &arguments.urls {
         let name = path.display().to_string();
         let text = fs::read_to_string(path)

@@ -64,7 +64,9 @@ fn in_storm(
     witness: &mut Clients,
     length: Duration,
 ) -> Outcome<(Latency, f64)> {
-    let mut storm = peer.clients(Side::Server, "/events/{n}", 0, STORM, &["--reconnect"])?;
+    let storm = STORM.to_string();
+    let flags = ["--reconnect", &storm, "--every", "1ms"];
+    let mut storm = peer.clients(Side::Server, "/events/{n}", 0, STORM, &flags)?;
     thread::sleep(SETTLE);
     let (before, begun) = (storm.seen()?, Instant::now());
     let busy = phase(publisher, witness, length)?;
