@@ -90,7 +90,7 @@ pub fn run(setting: &BenchConfig, parameters: &Parameters) -> Outcome<Report> {
     report.figure("publishes to everyone", published as f64 / seconds, "/s");
     report.figure(
         "deliveries to everyone",
-        delivered.events as f64 / seconds,
+        delivered.totals.counts.events as f64 / seconds,
         "/s",
     );
     report.figure("quiet: latency p50", alone.p50_us / 1000.0, "ms");

@@ -250,11 +250,11 @@ impl<'a> Bench<'a> {
         }
         let seen = self
             .clients
-            .events(before.events + expected, ROUND_SECONDS)?;
+            .events(before.totals.counts.events + expected, ROUND_SECONDS)?;
         let spent = meter.stop()?.without(&self.idle);
         let calls = self.calls()?.zip(calls_before);
-        let events = (seen.events - before.events) as f64;
-        let size = (seen.bytes - before.bytes) as f64 / events;
+        let events = (seen.totals.counts.events - before.totals.counts.events) as f64;
+        let size = (seen.totals.counts.bytes - before.totals.counts.bytes) as f64 / events;
         let round = Round::of(spent, events, calls.map(|(now, before)| now - before));
         Ok((round, size.round() as u32))
     }
@@ -265,7 +265,7 @@ impl<'a> Bench<'a> {
             Shape::Single => 1,
             Shape::Everyone | Shape::Burst => self.parameters.events,
         };
-        let before = self.bare_clients.seen()?.events;
+        let before = self.bare_clients.seen()?.totals.counts.events;
         let meter = Meter::start(self.bare.pid())?;
         let sends = self
             .bare
@@ -273,7 +273,7 @@ impl<'a> Bench<'a> {
         let seen = self.bare_clients.events(before + sends, ROUND_SECONDS)?;
         Ok(Round::of(
             meter.stop()?,
-            (seen.events - before) as f64,
+            (seen.totals.counts.events - before) as f64,
             None,
         ))
     }

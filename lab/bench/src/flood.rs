@@ -156,11 +156,13 @@ fn reading(setting: &BenchConfig, parameters: &Parameters, report: &mut Report) 
     report.note(format!(
         "Every event carried an id and a stamp, and each was checked: {} by number, {} by id, of \
          {} events; {} missing, {} again or out of order.",
-        seen.numbers.checked,
-        seen.ids.checked,
-        seen.events,
-        seen.numbers.missing(),
-        seen.numbers.duplicates + seen.numbers.reordered + seen.numbers.stale,
+        seen.totals.counts.numbers.checked,
+        seen.totals.counts.ids.checked,
+        seen.totals.counts.events,
+        seen.totals.counts.numbers.missing(),
+        seen.totals.counts.numbers.duplicates
+            + seen.totals.counts.numbers.reordered
+            + seen.totals.counts.numbers.stale,
     ));
     clients.quit();
     bare.quit();
@@ -169,13 +171,13 @@ fn reading(setting: &BenchConfig, parameters: &Parameters, report: &mut Report) 
 
 fn read(bare: &mut Bare, clients: &mut Clients, sends: u32, events: u32) -> Outcome<Round> {
     thread::sleep(Duration::from_millis(300));
-    let before = clients.seen()?.events;
+    let before = clients.seen()?.totals.counts.events;
     let meter = Meter::start(clients.pid())?;
     let sent = bare.send("stamped", sends, events, 0)?;
     let seen = clients.events(before + sent * u64::from(events), RUN_SECONDS)?;
     Ok(Round::of(
         meter.stop()?,
-        (seen.events - before) as f64,
+        (seen.totals.counts.events - before) as f64,
         None,
     ))
 }

@@ -219,10 +219,10 @@ fn measure_reconnect(
             return Ok(opened);
         }
         let seen = clients.events(events, CATCH_UP_SECONDS)?;
-        if seen.events > events {
+        if seen.totals.counts.events > events {
             return Err(Failure::new(format!(
                 "clients received {} events, but had missed {events}",
-                seen.events
+                seen.totals.counts.events
             )));
         }
         Ok(seen)

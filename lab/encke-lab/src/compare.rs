@@ -127,7 +127,7 @@ pub(crate) fn run(arguments: CompareArguments) -> Result<(), Failure> {
             let (input, output) = (io::stdin().lock(), io::stdout().lock());
             Ok(bare::clients::run(&options, input, output)?)
         }
-        Command::BareEcho(args) => Ok(bare::echo::run(args.listen)?),
+        Command::BareEcho(args) => Ok(bare::echo(args.listen)?),
         Command::BareAsk(args) => {
             let answers = bare::ask::run(&args)?;
             let text = serde_json::to_string(&answers).context("writing JSON")?;

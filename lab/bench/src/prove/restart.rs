@@ -4,14 +4,13 @@ use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use load::flood::driven::Answer;
 use load::flood::owed::Judgement;
 use load::flood::recovery::{Recovery, Resets};
 use load::latency::Latency;
 use machine::failure::{Context, Outcome};
 use recorder::measure::CpuTime;
 use serde::Serialize;
-
-use crate::processes::Seen;
 
 /// Result of a restart.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -37,10 +36,10 @@ pub struct RestartResult {
 
 impl RestartResult {
     /// Completes the result with the final counters of the users.
-    pub(super) fn finish(mut self, seen: &Seen) -> Self {
-        self.absence = seen.absence;
-        self.recovery = seen.recovery;
-        self.resets = seen.resets;
+    pub(super) fn finish(mut self, seen: &Answer) -> Self {
+        self.absence = seen.totals.absence;
+        self.recovery = seen.totals.counts.recovery;
+        self.resets = seen.totals.counts.resets;
         self.judgement = seen.judgement.unwrap_or_default();
         self
     }

@@ -71,7 +71,8 @@ fn in_storm(
     let (before, begun) = (storm.seen()?, Instant::now());
     let busy = phase(publisher, witness, length)?;
     let after = storm.seen()?;
-    let rate = (after.heads - before.heads) as f64 / begun.elapsed().as_secs_f64();
+    let rate = (after.totals.counts.heads - before.totals.counts.heads) as f64
+        / begun.elapsed().as_secs_f64();
     storm.quit();
     Ok((busy, rate))
 }

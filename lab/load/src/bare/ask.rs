@@ -107,7 +107,7 @@ pub fn run(options: &Options) -> Outcome<Answers> {
         let client = request_loop.open(index)?;
         request_loop.clients.push(client);
     }
-    let (mut batch, mut block) = (EventBatch::new(), vec![0; BLOCK_BYTES]);
+    let (mut batch, mut block) = (EventBatch::default(), vec![0; BLOCK_BYTES]);
     let mut now = Instant::now();
     while now - begun < options.duration {
         request_loop
@@ -121,8 +121,8 @@ pub fn run(options: &Options) -> Outcome<Answers> {
                 options.server
             )));
         }
-        for ready in batch.iter() {
-            request_loop.on_ready(ready.token as usize, &mut block)?;
+        for (token, _) in batch.iter() {
+            request_loop.on_ready(token as usize, &mut block)?;
         }
     }
     Ok(Answers {
