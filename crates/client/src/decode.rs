@@ -98,51 +98,40 @@ impl fmt::Display for Transport {
 }
 
 /// Violation of a protocol by a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// The status line is not one of HTTP/1.
+    #[error("the status line is not HTTP/1")]
     StatusLine,
     /// A header line has no colon.
+    #[error("a header line has no colon")]
     Field,
     /// The head is longer than [`head::HEAD_MAX`].
+    #[error("the response head is longer than 64 KiB")]
     HeadTooLong,
     /// `Content-Length` is not a number.
+    #[error("Content-Length is not a number")]
     Length,
     /// A chunk's size line is not hexadecimal, or too large.
+    #[error("a chunk size is not hexadecimal")]
     ChunkSize,
     /// A chunk does not end in CR LF.
+    #[error("a chunk does not end in CR LF")]
     ChunkEnd,
     /// A response with status 101 does not open a WebSocket: `Sec-WebSocket-Accept`, `Upgrade` or
     /// `Connection` is wrong or missing.
+    #[error("the 101 answer does not open a WebSocket as RFC 6455 requires")]
     Handshake,
     /// A frame has reserved bits or an unknown opcode, or continues no message.
+    #[error("a WebSocket frame has reserved bits or an unknown opcode, or continues no message")]
     Frame,
     /// A frame of the server is masked.
+    #[error("a WebSocket frame of the server is masked")]
     Masked,
     /// A control frame is fragmented or longer than 125 bytes.
+    #[error("a WebSocket control frame is fragmented or too long")]
     Control,
     /// A message of a WebSocket is longer than [`lines::LINE_MAX`].
+    #[error("a message is longer than 1 MiB")]
     MessageTooLong,
 }
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::StatusLine => "the status line is not HTTP/1",
-            Self::Field => "a header line has no colon",
-            Self::HeadTooLong => "the response head is longer than 64 KiB",
-            Self::Length => "Content-Length is not a number",
-            Self::ChunkSize => "a chunk size is not hexadecimal",
-            Self::ChunkEnd => "a chunk does not end in CR LF",
-            Self::Handshake => "the 101 answer does not open a WebSocket as RFC 6455 requires",
-            Self::Frame => {
-                "a WebSocket frame has reserved bits or an unknown opcode, or continues no message"
-            }
-            Self::Masked => "a WebSocket frame of the server is masked",
-            Self::Control => "a WebSocket control frame is fragmented or too long",
-            Self::MessageTooLong => "a message is longer than 1 MiB",
-        })
-    }
-}
-
-impl std::error::Error for Malformed {}

@@ -38,7 +38,6 @@ mod tests;
 #[cfg(test)]
 mod sim;
 
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -85,13 +84,21 @@ pub struct Hello {
 pub struct Handle(Arc<Workers>);
 
 /// Reason why a server did not start.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Another program listens on the address.
+    #[error(
+        "{0} is in use: another program listens there; end it or choose another address with \
+         --listen"
+    )]
     AddressInUse(SocketAddr),
     /// The address cannot be bound.
+    #[error("cannot listen at {0}: {1}")]
     Bind(SocketAddr, io::Error),
     /// A worker could not be set up.
+    #[error(
+        "worker {0} could not be set up: {1}; each worker needs three descriptors and a thread"
+    )]
     Worker(u16, io::Error),
 }
 
@@ -191,23 +198,3 @@ impl Handle {
         self.0.snapshot(Metric::MailboxMessages as usize)
     }
 }
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::AddressInUse(address) => write!(
-                f,
-                "{address} is in use: another program listens there; end it or choose another \
-                 address with --listen"
-            ),
-            Self::Bind(address, error) => write!(f, "cannot listen at {address}: {error}"),
-            Self::Worker(number, error) => write!(
-                f,
-                "worker {number} could not be set up: {error}; each worker needs three \
-                 descriptors and a thread"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for StartError {}

@@ -8,11 +8,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use cli::arguments::{Report, TokenArguments};
 use cli::units;
 use cli::values::WORKERS;
 use cli::values::address;
+use proxy::tcp::{Balance, HeaderVersion};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use tracing_subscriber::filter::LevelFilter;
@@ -115,7 +116,7 @@ pub(crate) struct ListenerOptions {
     pub(crate) to: Vec<String>,
     /// Policy that chooses a backend for a connection [default: least]
     #[arg(long, value_enum)]
-    pub(crate) balance: Option<BalanceName>,
+    pub(crate) balance: Option<Balance>,
     /// Time limit of one attempt to connect to a backend [default: 5s]
     #[arg(long, value_name = "TIME")]
     pub(crate) connect_timeout: Option<Time>,
@@ -151,7 +152,7 @@ pub(crate) struct ListenerOptions {
     pub(crate) proxy_in_timeout: Option<Time>,
     /// Send backends a PROXY header
     #[arg(long, value_enum, value_name = "VERSION")]
-    pub(crate) proxy_out: Option<VersionName>,
+    pub(crate) proxy_out: Option<HeaderVersion>,
     /// Failed attempts in a row before a backend is ejected for a while; 0 for never [default: 3]
     #[arg(long, value_name = "N")]
     pub(crate) eject_after: Option<u32>,
@@ -183,28 +184,6 @@ pub(crate) struct ListenerOptions {
     /// Report the latency of requests each second, by listener and backend
     #[arg(long)]
     pub(crate) request_latency: bool,
-}
-
-/// Policies that choose a backend for a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum BalanceName {
-    /// The backend with the fewest connections
-    Least,
-    /// Each backend in turn
-    RoundRobin,
-    /// By the client's address
-    Source,
-}
-
-/// The versions of the PROXY protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum VersionName {
-    /// A line of text
-    V1,
-    /// Binary
-    V2,
 }
 
 /// A duration with a unit, like `25s`.

@@ -11,15 +11,10 @@ use std::time::Duration;
 
 use cli::secret::Secret;
 use cli::values::{TIME_MAX, TIMEOUT_MIN, USER_TIMEOUT, WORKERS_MAX, address};
-use proxy::tcp::{
-    BACKENDS_MAX, BackendAddress, Balance, Check, HeaderVersion, ListenerSettings, Settings,
-    StartError,
-};
+use proxy::tcp::{BACKENDS_MAX, BackendAddress, Check, ListenerSettings, Settings, StartError};
 use serde::Deserialize;
 
-use super::arguments::{
-    BalanceName, ListenerOptions, ProcessOptions, ProxyArguments, Time, VersionName,
-};
+use super::arguments::{ListenerOptions, ProcessOptions, ProxyArguments, Time};
 use crate::admin::AdminEndpoints;
 
 /// Configuration of the proxy.
@@ -203,11 +198,7 @@ impl ListenerParser<'_> {
         };
         let default = ListenerSettings::new(listen, backends);
         let settings = ListenerSettings {
-            balance: match options.balance {
-                Some(BalanceName::RoundRobin) => Balance::RoundRobin,
-                Some(BalanceName::Source) => Balance::Source,
-                Some(BalanceName::Least) | None => Balance::Least,
-            },
+            balance: options.balance.unwrap_or(default.balance),
             connect_timeout: self.timeout(
                 "connect-timeout",
                 options.connect_timeout,
@@ -223,10 +214,7 @@ impl ListenerParser<'_> {
                 options.max_connections_per_address,
             ),
             proxy_in: self.proxy_in(),
-            proxy_out: options.proxy_out.map(|version| match version {
-                VersionName::V1 => HeaderVersion::V1,
-                VersionName::V2 => HeaderVersion::V2,
-            }),
+            proxy_out: options.proxy_out,
             eject_after: options.eject_after.unwrap_or(default.eject_after),
             eject_time: self.timeout("eject-time", options.eject_time, default.eject_time),
             check: self.check(),
@@ -394,6 +382,8 @@ fn unescape(text: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use proxy::tcp::{Balance, HeaderVersion};
+
     use super::*;
 
     fn from_file(text: &str) -> Result<Configuration, Vec<String>> {
