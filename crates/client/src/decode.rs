@@ -12,88 +12,34 @@ pub mod sse;
 pub mod lines;
 
 use std::fmt;
-use std::str::FromStr;
 
-/// Transport by which a server sends events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+use clap::ValueEnum;
+
+/// Transport by which a server sends events. The name of each is that in arguments and reports; its
+/// alias is an earlier name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Transport {
-    /// Server-Sent Events.
+    /// Server-Sent Events
     Sse,
-    /// One JSON object a line.
+    /// JSON, one event in each line
     Ndjson,
-    /// Each message of a WebSocket is a payload, or an object that holds one.
+    /// WebSocket, one event in each message
+    #[value(name = "websocket", alias = "ws")]
     WebSocket,
-    /// Long polling: an array of JSON objects in each response.
+    /// Long polling
     Poll,
-    /// Each chunk of the body is a payload; the first one is a greeting. It has no event ids, so
-    /// missed events cannot be requested.
+    // It has no event ids, so missed events cannot be requested.
+    /// The format of 2008: each chunk is a payload, the first one a greeting
+    #[value(name = "test", alias = "chunked")]
     Chunks,
-    /// A body of bytes, in which no events are looked for.
+    /// Bytes, in which no events are looked for
     Raw,
-}
-
-impl Transport {
-    /// All transports.
-    pub const ALL: [Self; 6] = [
-        Self::Sse,
-        Self::Ndjson,
-        Self::WebSocket,
-        Self::Poll,
-        Self::Chunks,
-        Self::Raw,
-    ];
-
-    /// Returns its name in arguments and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Sse => "sse",
-            Self::Ndjson => "ndjson",
-            Self::WebSocket => "websocket",
-            Self::Poll => "poll",
-            Self::Chunks => "test",
-            Self::Raw => "raw",
-        }
-    }
-
-    /// Returns an earlier name, which arguments may still have.
-    pub const fn old_name(self) -> Option<&'static str> {
-        match self {
-            Self::WebSocket => Some("ws"),
-            Self::Chunks => Some("chunked"),
-            _ => None,
-        }
-    }
-
-    /// Returns what is sent, for the help.
-    pub const fn help(self) -> &'static str {
-        match self {
-            Self::Sse => "Server-Sent Events",
-            Self::Ndjson => "JSON, one event in each line",
-            Self::WebSocket => "WebSocket, one event in each message",
-            Self::Poll => "Long polling",
-            Self::Chunks => "The format of 2008: each chunk is a payload, the first one a greeting",
-            Self::Raw => "Bytes, in which no events are looked for",
-        }
-    }
-}
-
-impl FromStr for Transport {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let found = Self::ALL
-            .into_iter()
-            .find(|transport| transport.name() == name || transport.old_name() == Some(name));
-        found.ok_or_else(|| {
-            let names = Self::ALL.map(Self::name).join(", ");
-            format!("unknown transport `{name}`: use one of {names}")
-        })
-    }
 }
 
 impl fmt::Display for Transport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.name())
+        let value = self.to_possible_value();
+        out.write_str(value.expect("no transport is hidden").get_name())
     }
 }
 

@@ -93,6 +93,12 @@ pub fn free_loopback_addresses(count: usize) -> Outcome<Vec<SocketAddr>> {
     Ok(addresses)
 }
 
+/// Finds the line of a file in `/proc` that starts with `name`, and parses the number after it.
+pub fn number_after(text: &str, name: &str) -> Option<u64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
 /// Description of the host that a result was measured on.
 #[derive(Debug, Clone, Serialize)]
 pub struct HostInfo {
@@ -111,23 +117,14 @@ pub struct HostInfo {
 impl HostInfo {
     /// Reads the description of this host.
     pub fn read() -> Self {
-        let field = |file: &str, name: &str| {
-            fs::read_to_string(file).ok().and_then(|text| {
-                text.lines()
-                    .find(|line| line.starts_with(name))
-                    .and_then(|line| line.split(':').nth(1))
-                    .map(|value| value.trim().to_owned())
-            })
-        };
-        let memory = field("/proc/meminfo", "MemTotal")
-            .and_then(|text| {
-                text.split_whitespace()
-                    .next()
-                    .and_then(|kb| kb.parse::<f64>().ok())
-            })
-            .unwrap_or(0.0);
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let mut lines = cpuinfo.lines();
+        let model = lines.find(|line| line.starts_with("model name"));
+        let model = model.and_then(|line| line.split_once(':'));
+        let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let memory = number_after(&meminfo, "MemTotal:").unwrap_or(0) as f64;
         Self {
-            processor: field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".to_owned()),
+            processor: model.map_or("unknown", |(_, name)| name.trim()).to_owned(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             memory_gib: (memory / 1024.0 / 1024.0 * 10.0).round() / 10.0,
             kernel: fs::read_to_string("/proc/sys/kernel/osrelease")

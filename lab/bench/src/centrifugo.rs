@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::child::OwnedChild;
+use crate::child::{self, OwnedChild};
 use client::http::{Connection, RequestBody, Url};
 use machine::failure::{Context, Failure, Outcome};
 
@@ -40,10 +40,7 @@ pub(crate) struct Centrifugo {
 impl Centrifugo {
     /// Starts `program`, which keeps `messages` messages of a channel.
     pub(crate) fn start(program: &Path, address: SocketAddr, messages: u32) -> Outcome<Self> {
-        let directory = tempfile::Builder::new()
-            .prefix("encke-bench-centrifugo-")
-            .tempdir()
-            .context("making a directory")?;
+        let directory = child::directory("encke-bench-centrifugo-")?;
         let path = directory.path().join("config.json");
         let settings = json!({
             "address": address.ip().to_string(),

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::kernel_settings;
 use client::control_client::ControlClient;
@@ -70,6 +71,16 @@ fn kill(pid: u32) {
     if let Some(pid) = pid.try_into().ok().and_then(Pid::from_raw) {
         let _ = kill_process(pid, Signal::KILL);
     }
+}
+
+/// Creates a directory for files of a child, whose name begins with `prefix`. Dropping it removes
+/// it.
+pub(crate) fn directory(prefix: &str) -> Outcome<TempDir> {
+    let mut builder = tempfile::Builder::new();
+    builder
+        .prefix(prefix)
+        .tempdir()
+        .context("making a directory")
 }
 
 /// Child process. Dropping it kills it and waits for its end.

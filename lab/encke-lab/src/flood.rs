@@ -9,7 +9,6 @@ use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use cli::failure::Failure;
-use cli::output;
 use cli::progress::ProgressBar;
 use cli::units::{human_count, human_size};
 use client::decode::Transport;
@@ -47,11 +46,8 @@ fn conclude(report: &Report, arguments: &FloodArguments) -> Result<(), Failure> 
     for failure in &report.totals.failures {
         eprintln!("warning: {failure}");
     }
-    let _ = if arguments.report.json {
-        output::json(report)?
-    } else {
-        output::line(report.table().trim_end())?
-    };
+    let table = || report.table().trim_end().to_owned();
+    arguments.report.print(report, table)?;
     let unmet_expectations: Vec<&str> = report.unmet_expectations().collect();
     if !unmet_expectations.is_empty() {
         return Err(Failure::failed(unmet_expectations.join("; ")));

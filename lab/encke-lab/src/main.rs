@@ -22,9 +22,9 @@ use compare::CompareArguments;
 use drive::arguments::DriveArguments;
 use flood::arguments::FloodArguments;
 use friends::arguments::FriendsArguments;
-use plot::arguments::PlotArguments;
-use prove::arguments::ProveArguments;
-use record::arguments::RecordArguments;
+use plot::PlotArguments;
+use prove::ProveArguments;
+use record::RecordArguments;
 
 /// Tools that load, measure and prove a push server.
 #[derive(Debug, Parser)]
@@ -52,13 +52,13 @@ enum Verb {
     #[command(after_help = friends::arguments::HELP)]
     Friends(FriendsArguments),
     /// Run the whole experiment, a server and its users, and write a report
-    #[command(after_help = prove::arguments::HELP)]
+    #[command(after_help = prove::HELP)]
     Prove(ProveArguments),
     /// Record what a process and its machine use
-    #[command(after_help = record::arguments::HELP)]
+    #[command(after_help = record::HELP)]
     Record(RecordArguments),
     /// Plot a recording
-    #[command(after_help = plot::arguments::HELP)]
+    #[command(after_help = plot::HELP)]
     Plot(PlotArguments),
     /// Measure a server beside a minimal one or beside its peers
     #[command(after_help = compare::HELP)]

@@ -4,7 +4,6 @@
 pub(crate) mod arguments;
 
 use std::fs;
-use std::net::SocketAddr;
 use std::process;
 use std::thread;
 
@@ -17,10 +16,9 @@ use cli::values::WORKERS_MAX;
 use cli::{descriptors, logs};
 use control::Control;
 use proxy::hello::{Answer, Hello, Settings};
-use serde::Serialize;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::admin::{AdminEndpoints, HelloAdmin};
+use crate::admin::{AdminEndpoints, HelloAdmin, Ports};
 use arguments::HelloArguments;
 
 /// Serves until a signal stops it.
@@ -84,14 +82,6 @@ fn admin(arguments: &HelloArguments) -> Result<Option<AdminEndpoints>, String> {
         return Ok(None);
     };
     AdminEndpoints::new(listen, arguments.token.secret()?).map(Some)
-}
-
-#[derive(Debug, Serialize)]
-struct Ports {
-    listen: SocketAddr,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    control: Option<SocketAddr>,
-    pid: u32,
 }
 
 /// The bit of `net.ipv4.tcp_fastopen` that lets servers take data with the first packet

@@ -30,9 +30,8 @@ use proxy::tcp::{
 };
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
-use serde::Serialize;
 
-use crate::admin::ProxyAdmin;
+use crate::admin::{Ports, ProxyAdmin};
 use arguments::ProxyArguments;
 
 /// Relays connections until a signal stops it.
@@ -218,12 +217,4 @@ fn announce(
         ports_file::write(path, &ports)?;
     }
     Ok(())
-}
-
-#[derive(Debug, Serialize)]
-struct Ports {
-    listen: Vec<SocketAddr>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    control: Option<SocketAddr>,
-    pid: u32,
 }
