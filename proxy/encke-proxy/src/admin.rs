@@ -11,7 +11,7 @@ use cli::failure::Failure;
 use cli::secret::Secret;
 use cli::values::check_control;
 use control::{AdminConfig, AdminSource, BackendReport, Backends, Control};
-use proxy::hello;
+use proxy::hello::Hello;
 use proxy::tcp::{BackendState, Proxy};
 use reactor::Snapshot;
 use serde::Serialize;
@@ -106,7 +106,7 @@ impl AdminSource for ProxyAdmin {
 }
 
 /// Source of the endpoints of `encke-proxy hello`.
-pub(crate) struct HelloAdmin(pub(crate) hello::Handle);
+pub(crate) struct HelloAdmin(pub(crate) Arc<Hello>);
 
 impl AdminSource for HelloAdmin {
     fn program(&self) -> &'static str {

@@ -5,6 +5,7 @@ pub(crate) mod arguments;
 
 use std::fs;
 use std::process;
+use std::sync::Arc;
 use std::thread;
 
 use cli::failure::Failure;
@@ -48,13 +49,14 @@ pub(crate) fn run(arguments: &HelloArguments) -> Result<(), Failure> {
         fast_open: arguments.fastopen,
     })
     .map_err(Failure::failed)?;
-    let handle = hello.handle();
+    let hello = Arc::new(hello);
+    let ending = Arc::clone(&hello);
     // If this fails, the process ends, and its workers with it.
-    let control = admin.map(|endpoints| endpoints.serve(HelloAdmin(hello.handle())));
+    let control = admin.map(|endpoints| endpoints.serve(HelloAdmin(Arc::clone(&hello))));
     let control = control.transpose()?;
     signals::handle(caught, move |request| {
         if let Request::End(_) = request {
-            handle.end();
+            ending.end();
         }
     })?;
     let ports = Ports {

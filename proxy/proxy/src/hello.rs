@@ -40,7 +40,6 @@ mod sim;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use reactor::{ListenerOptions, RateLimitedWarnings, Reservation, Snapshot, System};
@@ -76,12 +75,8 @@ type Workers = crate::workers::Workers<WorkerCommand, Metric, { Metric::ALL.len(
 /// Running server.
 pub struct Hello {
     address: SocketAddr,
-    workers: Arc<Workers>,
+    workers: Workers,
 }
-
-/// Handle to a running server for other threads. Cheap to clone.
-#[derive(Debug, Clone)]
-pub struct Handle(Arc<Workers>);
 
 /// Reason why a server did not start.
 #[derive(Debug, thiserror::Error)]
@@ -143,10 +138,7 @@ impl Hello {
         let end = |workers: &Workers| workers.end(|| WorkerCommand::End);
         let workers = Workers::start(threads, prepare, Worker::run, end)
             .map_err(|(number, error)| StartError::Worker(number, error))?;
-        Ok(Self {
-            address,
-            workers: Arc::new(workers),
-        })
+        Ok(Self { address, workers })
     }
 
     /// Returns the address that the server listens on.
@@ -154,17 +146,28 @@ impl Hello {
         self.address
     }
 
-    /// Returns a handle for other threads.
-    pub fn handle(&self) -> Handle {
-        Handle(Arc::clone(&self.workers))
+    /// Ends the workers. Requests that have arrived are answered, and no more connections are
+    /// accepted.
+    pub fn end(&self) {
+        self.workers.end(|| WorkerCommand::End);
     }
 
-    /// Waits until all workers have ended, which they do after [`Handle::end`].
+    /// Returns whether the server is shutting down.
+    pub fn is_ending(&self) -> bool {
+        self.workers.is_ending()
+    }
+
+    /// Returns the metrics of all workers.
+    pub fn snapshot(&self) -> Snapshot {
+        self.workers.snapshot(Metric::MailboxMessages as usize)
+    }
+
+    /// Waits until all workers have ended, which they do after [`end`](Self::end).
     ///
     /// # Errors
     ///
     /// When a worker's poller failed.
-    pub fn join(self) -> io::Result<()> {
+    pub fn join(&self) -> io::Result<()> {
         self.workers.join()
     }
 }
@@ -178,23 +181,5 @@ fn listener_options(settings: &Settings) -> ListenerOptions {
         defer_accept: settings.defer_accept.then_some(DEFER_ACCEPT),
         fast_open: settings.fast_open.then_some(FAST_OPENS_WAITING),
         send_buffer: None,
-    }
-}
-
-impl Handle {
-    /// Ends the workers. Requests that have arrived are answered, and no more connections are
-    /// accepted.
-    pub fn end(&self) {
-        self.0.end(|| WorkerCommand::End);
-    }
-
-    /// Returns whether the server is shutting down.
-    pub fn is_ending(&self) -> bool {
-        self.0.is_ending()
-    }
-
-    /// Returns the metrics of all workers.
-    pub fn snapshot(&self) -> Snapshot {
-        self.0.snapshot(Metric::MailboxMessages as usize)
     }
 }

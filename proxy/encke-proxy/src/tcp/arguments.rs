@@ -43,6 +43,26 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct ProxyArguments {
+    #[command(flatten)]
+    pub(crate) sources: ConfigSources,
+    /// What to log: off, error, warn, info, debug or trace
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        env = "ENCKE_LOG_LEVEL",
+        default_value = "info"
+    )]
+    pub(crate) log_level: LevelFilter,
+    #[command(flatten)]
+    pub(crate) report: Report,
+    /// File to write the addresses and the process id to, as JSON, when the proxy is ready
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ports_file: Option<PathBuf>,
+}
+
+/// Sources of the configuration, which is read at the start and at each reload.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ConfigSources {
     /// Configuration file, in TOML
     #[arg(long, value_name = "FILE", env = "ENCKE_PROXY_CONFIG")]
     pub(crate) config: Option<PathBuf>,
@@ -57,19 +77,6 @@ pub(crate) struct ProxyArguments {
     pub(crate) process: ProcessOptions,
     #[command(flatten)]
     pub(crate) listener: ListenerOptions,
-    /// What to log: off, error, warn, info, debug or trace
-    #[arg(
-        long,
-        value_name = "LEVEL",
-        env = "ENCKE_LOG_LEVEL",
-        default_value = "info"
-    )]
-    pub(crate) log_level: LevelFilter,
-    #[command(flatten)]
-    pub(crate) report: Report,
-    /// File to write the addresses and the process id to, as JSON, when the proxy is ready
-    #[arg(long, value_name = "FILE")]
-    pub(crate) ports_file: Option<PathBuf>,
 }
 
 /// Options of the whole process. A reload does not change them.

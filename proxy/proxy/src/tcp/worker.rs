@@ -13,13 +13,8 @@ use reactor::{
     Signal, SlotKey, Tick, Timing,
 };
 
-use crate::tcp::accept;
 use crate::tcp::access_log::AccessLogLines;
-use crate::tcp::backend_header;
-use crate::tcp::client_header;
-use crate::tcp::close;
 use crate::tcp::close_reason::CloseReason;
-use crate::tcp::connect;
 use crate::tcp::deadlines::{self, IdleScan};
 use crate::tcp::effect::Effect;
 use crate::tcp::frontend::{Frontend, Frontends};
@@ -32,7 +27,7 @@ use crate::tcp::pair_table::PairTable;
 use crate::tcp::relay::TransferBuffers;
 use crate::tcp::reload::{self, Drain};
 use crate::tcp::socket_id::SocketId;
-use crate::tcp::teardown;
+use crate::tcp::{accept, backend_header, client_header, close, connect, teardown};
 
 /// Advice for operators when a worker has no descriptor left.
 const DESCRIPTORS_REMEDY: &str = "each connection takes two descriptors: raise the limit on open \
