@@ -66,7 +66,7 @@ impl Centrifugo {
             return Err(Failure::new("Centrifugo did not start to listen"));
         }
         let url = Url::parse(&format!("http://{address}"))?;
-        let api = Connection::open(&url).context("connecting to Centrifugo")?;
+        let api = Connection::open(&url, None).context("connecting to Centrifugo")?;
         Ok(Self {
             child,
             _directory: directory,

@@ -292,10 +292,7 @@ impl Experiment<'_> {
             seconds,
             awaited: awaited - before.totals.counts.events,
             processor: spent,
-            latency: after.totals.latency,
-            missing: after.totals.counts.numbers.missing(),
-            out_of_order: after.totals.out_of_order(),
-            closed: after.totals.closed,
+            seen: after,
             restart,
             cluster: None,
             resident: self.service.resident()?,
@@ -304,7 +301,7 @@ impl Experiment<'_> {
         };
         if let Some(outage) = outage {
             let told = acknowledged.lock().unwrap_or_else(PoisonError::into_inner);
-            driven.cluster = Some(outage.finish(&driven, &after, told.clone()));
+            driven.cluster = Some(outage.finish(&driven, told.clone()));
         }
         tell(Progress::Said(driven.sentence()));
         Ok((clients, driven))

@@ -153,7 +153,7 @@ fn catch_up_nchan(setting: &BenchConfig, parameters: &Parameters, program: &Path
     let address = host::free_loopback_address()?;
     let nginx = Nginx::start(program, &channels(address, parameters.missed), address)?;
     let url = Url::parse(&format!("http://{address}"))?;
-    let mut publisher = Connection::open(&url).context("connecting to nginx")?;
+    let mut publisher = Connection::open(&url, None).context("connecting to nginx")?;
     for _ in 0..parameters.missed {
         nginx::publish(&mut publisher, "all", PAYLOAD.as_bytes())?;
     }
@@ -254,13 +254,10 @@ fn cursor(control: &mut ControlClient) -> Outcome<String> {
 
 /// Generates edges by which each of `clients` clients follows `each` subjects.
 fn follows(clients: u32, each: u32) -> impl std::io::Read {
-    let mut pairs = (0..clients).flat_map(move |one| (0..each).map(move |step| (one, step)));
-    Lines::new(move |out: &mut Vec<u8>| {
-        pairs.next().is_some_and(|(one, step)| {
-            // Neighbours share most of their subjects, but no two clients follow the same set.
-            let subject = FOLLOWED + (one + step * 7) % clients.max(each * 7);
-            out.extend_from_slice(format!("{one} {subject}\n").as_bytes());
-            true
-        })
-    })
+    let pairs = (0..clients).flat_map(move |one| (0..each).map(move |step| (one, step)));
+    Lines::new(pairs.map(move |(one, step)| {
+        // Neighbours share most of their subjects, but no two clients follow the same set.
+        let subject = FOLLOWED + (one + step * 7) % clients.max(each * 7);
+        format!("{one} {subject}\n")
+    }))
 }

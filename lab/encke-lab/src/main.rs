@@ -21,7 +21,7 @@ use cli::manual::{self, CompletionsArguments, ManArguments};
 use compare::CompareArguments;
 use drive::arguments::DriveArguments;
 use flood::arguments::FloodArguments;
-use friends::arguments::FriendsArguments;
+use friends::FriendsArguments;
 use plot::PlotArguments;
 use prove::ProveArguments;
 use record::RecordArguments;
@@ -49,7 +49,7 @@ enum Verb {
     #[command(after_help = drive::arguments::HELP)]
     Drive(Box<DriveArguments>),
     /// Generate a graph of friends, or load one
-    #[command(after_help = friends::arguments::HELP)]
+    #[command(after_help = friends::HELP)]
     Friends(FriendsArguments),
     /// Run the whole experiment, a server and its users, and write a report
     #[command(after_help = prove::HELP)]

@@ -11,7 +11,7 @@ use cli::failure::Failure;
 use cli::output;
 use cli::units::{self, human_count, human_size};
 use machine::interrupt::Interrupt;
-use recorder::record::probe::{Options, Probe};
+use recorder::record::probe::Probe;
 use recorder::record::process::ProcessSelector;
 use recorder::record::row::Row;
 use recorder::record::{self, Sampling, Summary, SystemClock};
@@ -72,10 +72,7 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Failure> {
         (None, None) => None,
     };
     let interrupt = Interrupt::catch()?;
-    let mut probe = Probe::start(Options {
-        whom,
-        port: arguments.port,
-    })?;
+    let mut probe = Probe::start(whom, arguments.port)?;
     let mut out: Box<dyn Write> = match &arguments.output {
         Some(path) => Box::new(create(path, arguments.force)?),
         None => Box::new(io::stdout()),

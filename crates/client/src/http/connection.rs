@@ -67,32 +67,24 @@ pub enum RequestBody<'a> {
 }
 
 impl Connection {
-    /// Connects to the host of `url` without TLS.
-    ///
-    /// # Errors
-    ///
-    /// When the host has no address, or the connection is refused or takes too long.
-    pub fn open(url: &Url) -> io::Result<Self> {
-        Ok(Self::over(Stream::Plain(connect(url)?), url))
-    }
-
-    /// Connects to the host of `url` with TLS, and completes the handshake.
+    /// Connects to the host of `url`. With a configuration of TLS, also completes its handshake.
     ///
     /// # Errors
     ///
     /// When the host has no address, the connection is refused or takes too long, or the handshake
     /// fails; [`crate::tls::handshake_error`] finds the reason in the error.
-    pub fn open_secure(url: &Url, config: &Arc<ClientConfig>) -> io::Result<Self> {
-        let stream = Stream::secure(connect(url)?, url.host(), config, CONNECT_TIMEOUT)?;
-        Ok(Self::over(stream, url))
-    }
-
-    fn over(stream: Stream, url: &Url) -> Self {
-        Self {
+    pub fn open(url: &Url, tls: Option<&Arc<ClientConfig>>) -> io::Result<Self> {
+        let socket = TcpStream::connect_timeout(&url.resolve()?, CONNECT_TIMEOUT)?;
+        socket.set_nodelay(true)?;
+        let stream = match tls {
+            Some(config) => Stream::secure(socket, url.host(), config, CONNECT_TIMEOUT)?,
+            None => Stream::Plain(socket),
+        };
+        Ok(Self {
             stream: BufReader::with_capacity(READ_BYTES, stream),
             host: url.authority().to_owned(),
             must_close: false,
-        }
+        })
     }
 
     /// Limits how long a read may wait.
@@ -260,10 +252,4 @@ impl Connection {
         self.body(&answer).read_to_end(&mut bytes)?;
         Ok((answer, bytes))
     }
-}
-
-fn connect(url: &Url) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&url.resolve()?, CONNECT_TIMEOUT)?;
-    stream.set_nodelay(true)?;
-    Ok(stream)
 }

@@ -254,14 +254,14 @@ impl Outage {
     pub(super) fn finish(
         self,
         driven: &DriveResult,
-        seen: &Answer,
         acknowledged: Vec<(f64, u64)>,
     ) -> ClusterResult {
+        let seen = &driven.seen;
         ClusterResult {
             absence: seen.totals.absence,
             silence_seconds: driven.published.longest_silence_seconds,
             unanswered: driven.published.events.lost + driven.published.events.refused,
-            out_of_order: driven.out_of_order,
+            out_of_order: seen.totals.out_of_order(),
             closed: seen.totals.closed,
             recovery: seen.totals.counts.recovery,
             resets: seen.totals.counts.resets,

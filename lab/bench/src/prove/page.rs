@@ -134,7 +134,7 @@ fn tiles(opened: &OpeningResult, driven: Option<&DriveResult>, page: &mut String
     if let Some(driven) = driven {
         let (processor, _) = driven.processor_each();
         tile(whole(driven.rate()), "a second", "events delivered");
-        let p99 = format!("{:.2}", driven.latency.p99_us / 1000.0);
+        let p99 = format!("{:.2}", driven.seen.totals.latency.p99_us / 1000.0);
         tile(
             p99,
             "ms",

@@ -112,16 +112,11 @@ fn wanted(options: &Options, readings: &Readings) -> Outcome<Workload> {
 
 /// Turns each friendship `a b` into two subscriptions, as friendship is mutual.
 pub(super) fn both_ways(list: impl Read) -> impl Read {
-    let mut lines = BufReader::new(list).lines();
-    Lines::new(move |out: &mut Vec<u8>| match lines.next() {
-        Some(Ok(line)) => {
-            if let Some((one, other)) = line.split_once(' ') {
-                out.extend_from_slice(format!("{one} {other}\n{other} {one}\n").as_bytes());
-            }
-            true
-        }
-        _ => false,
-    })
+    let lines = BufReader::new(list).lines().map_while(Result::ok);
+    Lines::new(lines.map(|line| match line.split_once(' ') {
+        Some((one, other)) => format!("{one} {other}\n{other} {one}\n"),
+        None => String::new(),
+    }))
 }
 
 #[cfg(test)]

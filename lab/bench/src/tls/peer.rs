@@ -194,7 +194,8 @@ impl Peer<'_> {
         match &self.running {
             Running::Encke(server) => Ok(Publisher::Encke(Box::new(server.control()?))),
             Running::Nginx { publishers, .. } => {
-                let connection = Connection::open(publishers).context("connecting to nginx")?;
+                let connection =
+                    Connection::open(publishers, None).context("connecting to nginx")?;
                 Ok(Publisher::Nginx(Box::new(connection)))
             }
         }

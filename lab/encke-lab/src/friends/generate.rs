@@ -12,14 +12,14 @@ use cli::units::human_count;
 use load::friends::{End, Options, Report};
 use machine::interrupt::Interrupt;
 
-use super::arguments::GenerateArguments;
+use super::GenerateArguments;
 use crate::output_file::unwritable;
 
 /// Width of the longest bar of the histogram, in characters.
 const BAR_COLUMNS: f64 = 40.0;
 
 /// Generates a graph.
-pub(crate) fn run(arguments: &GenerateArguments) -> Result<(), Failure> {
+pub(super) fn run(arguments: &GenerateArguments) -> Result<(), Failure> {
     let options = arguments.graph;
     let checked = options.check(arguments.around);
     checked.map_err(Failure::misused)?;

@@ -14,7 +14,7 @@ use graph::{Directory, LoadOptions, LoadProgress};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::arguments::LoadArguments;
+use super::LoadArguments;
 use edges::Edges;
 
 /// Result of a load.
@@ -30,7 +30,7 @@ struct Report {
 }
 
 /// Loads a list.
-pub(crate) fn run(arguments: &LoadArguments) -> Result<(), Failure> {
+pub(super) fn run(arguments: &LoadArguments) -> Result<(), Failure> {
     let start = Instant::now();
     let (input, length) = open(&arguments.list)?;
     let (mut report, bad) = if arguments.place.online {
