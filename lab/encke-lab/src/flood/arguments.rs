@@ -174,10 +174,7 @@ pub(crate) struct Room {
 #[command(next_help_heading = "Checks")]
 pub(crate) struct Check {
     /// What event ids mean: ascending, consecutive (a gap is a loss) or opaque (not checked)
-    #[arg(
-        long, value_name = "RULE", default_value = "ascending",
-        value_parser = str::parse::<IdRule>
-    )]
+    #[arg(long, value_name = "RULE", default_value = "ascending")]
     pub(crate) ids: IdRule,
     /// Clients receive events of several subjects: check neither numbers nor ids, as neither is
     /// consecutive for one client
