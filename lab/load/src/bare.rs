@@ -12,8 +12,8 @@
 //!   each with an id and a publisher's stamp
 //! - `quit`, or the end of the input, ends it
 //!
-//! `clients` has minimal clients for it. `ask` (clients) and [`echo`] (server) are a minimal pair for
-//! request-response servers and proxies.
+//! `clients` has minimal clients for it. `ask` (clients) and [`echo`] (server) are a minimal pair
+//! for request-response servers and proxies.
 
 pub mod ask;
 pub mod clients;
@@ -135,8 +135,8 @@ pub fn run(options: &Options, input: impl BufRead, mut output: impl Write) -> Ou
     Ok(())
 }
 
-/// Minimal echo server on one thread: the backend when a proxy is measured. Requests must fit into a
-/// socket buffer. Returns only after an error of the poller.
+/// Minimal echo server on one thread: the backend when a proxy is measured. Requests must fit into
+/// a socket buffer. Returns only after an error of the poller.
 ///
 /// # Errors
 ///
