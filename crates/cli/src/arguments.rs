@@ -4,8 +4,8 @@ use std::env;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
 use client::control_client::ControlClient;
 use client::decode::Transport;
 use client::tls::Authorities;
@@ -60,12 +60,8 @@ pub struct TokenArguments {
 
 /// Returns the parser of `--transport` of a command that has these transports.
 pub fn transport(of: &[Transport]) -> impl TypedValueParser<Value = Transport> + use<> {
-    let values = of.iter().map(|transport| {
-        PossibleValue::new(transport.name())
-            .help(transport.help())
-            .aliases(transport.old_name())
-    });
-    PossibleValuesParser::new(values).try_map(|name| name.parse::<Transport>())
+    let values = of.iter().filter_map(Transport::to_possible_value);
+    PossibleValuesParser::new(values).try_map(|name| Transport::from_str(&name, false))
 }
 
 /// Format of a report.

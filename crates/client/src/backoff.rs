@@ -45,14 +45,17 @@ impl Backoff {
     /// Returns a random delay before the next attempt. Its upper bound is the base, doubled for
     /// each failure, and 30 s at most.
     pub fn next_wait(&mut self) -> Duration {
-        let most = self
-            .base
-            .saturating_mul(1 << self.attempt.min(ATTEMPTS_MAX))
-            .min(CAP);
+        let wait = draw(self.base, self.attempt, CAP, &mut self.random);
         self.attempt += 1;
-        let nanos = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
-        Duration::from_nanos(self.random.below(nanos.max(1)))
+        wait
     }
+}
+
+/// Draws the delay before an attempt, after so many that failed: up to `base`, doubled for each
+/// failure, and `cap` at most.
+pub fn draw(base: Duration, failed: u32, cap: Duration, random: &mut Random) -> Duration {
+    let most = base.saturating_mul(1 << failed.min(ATTEMPTS_MAX));
+    random.up_to(most.min(cap))
 }
 
 #[cfg(test)]

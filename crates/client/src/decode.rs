@@ -12,137 +12,72 @@ pub mod sse;
 pub mod lines;
 
 use std::fmt;
-use std::str::FromStr;
 
-/// Transport by which a server sends events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+use clap::ValueEnum;
+
+/// Transport by which a server sends events. The name of each is that in arguments and reports; its
+/// alias is an earlier name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Transport {
-    /// Server-Sent Events.
+    /// Server-Sent Events
     Sse,
-    /// One JSON object a line.
+    /// JSON, one event in each line
     Ndjson,
-    /// Each message of a WebSocket is a payload, or an object that holds one.
+    /// WebSocket, one event in each message
+    #[value(name = "websocket", alias = "ws")]
     WebSocket,
-    /// Long polling: an array of JSON objects in each response.
+    /// Long polling
     Poll,
-    /// Each chunk of the body is a payload; the first one is a greeting. It has no event ids, so
-    /// missed events cannot be requested.
+    // It has no event ids, so missed events cannot be requested.
+    /// The format of 2008: each chunk is a payload, the first one a greeting
+    #[value(name = "test", alias = "chunked")]
     Chunks,
-    /// A body of bytes, in which no events are looked for.
+    /// Bytes, in which no events are looked for
     Raw,
-}
-
-impl Transport {
-    /// All transports.
-    pub const ALL: [Self; 6] = [
-        Self::Sse,
-        Self::Ndjson,
-        Self::WebSocket,
-        Self::Poll,
-        Self::Chunks,
-        Self::Raw,
-    ];
-
-    /// Returns its name in arguments and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Sse => "sse",
-            Self::Ndjson => "ndjson",
-            Self::WebSocket => "websocket",
-            Self::Poll => "poll",
-            Self::Chunks => "test",
-            Self::Raw => "raw",
-        }
-    }
-
-    /// Returns an earlier name, which arguments may still have.
-    pub const fn old_name(self) -> Option<&'static str> {
-        match self {
-            Self::WebSocket => Some("ws"),
-            Self::Chunks => Some("chunked"),
-            _ => None,
-        }
-    }
-
-    /// Returns what is sent, for the help.
-    pub const fn help(self) -> &'static str {
-        match self {
-            Self::Sse => "Server-Sent Events",
-            Self::Ndjson => "JSON, one event in each line",
-            Self::WebSocket => "WebSocket, one event in each message",
-            Self::Poll => "Long polling",
-            Self::Chunks => "The format of 2008: each chunk is a payload, the first one a greeting",
-            Self::Raw => "Bytes, in which no events are looked for",
-        }
-    }
-}
-
-impl FromStr for Transport {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let found = Self::ALL
-            .into_iter()
-            .find(|transport| transport.name() == name || transport.old_name() == Some(name));
-        found.ok_or_else(|| {
-            let names = Self::ALL.map(Self::name).join(", ");
-            format!("unknown transport `{name}`: use one of {names}")
-        })
-    }
 }
 
 impl fmt::Display for Transport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.name())
+        let value = self.to_possible_value();
+        out.write_str(value.expect("no transport is hidden").get_name())
     }
 }
 
 /// Violation of a protocol by a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// The status line is not one of HTTP/1.
+    #[error("the status line is not HTTP/1")]
     StatusLine,
     /// A header line has no colon.
+    #[error("a header line has no colon")]
     Field,
     /// The head is longer than [`head::HEAD_MAX`].
+    #[error("the response head is longer than 64 KiB")]
     HeadTooLong,
     /// `Content-Length` is not a number.
+    #[error("Content-Length is not a number")]
     Length,
     /// A chunk's size line is not hexadecimal, or too large.
+    #[error("a chunk size is not hexadecimal")]
     ChunkSize,
     /// A chunk does not end in CR LF.
+    #[error("a chunk does not end in CR LF")]
     ChunkEnd,
     /// A response with status 101 does not open a WebSocket: `Sec-WebSocket-Accept`, `Upgrade` or
     /// `Connection` is wrong or missing.
+    #[error("the 101 answer does not open a WebSocket as RFC 6455 requires")]
     Handshake,
     /// A frame has reserved bits or an unknown opcode, or continues no message.
+    #[error("a WebSocket frame has reserved bits or an unknown opcode, or continues no message")]
     Frame,
     /// A frame of the server is masked.
+    #[error("a WebSocket frame of the server is masked")]
     Masked,
     /// A control frame is fragmented or longer than 125 bytes.
+    #[error("a WebSocket control frame is fragmented or too long")]
     Control,
     /// A message of a WebSocket is longer than [`lines::LINE_MAX`].
+    #[error("a message is longer than 1 MiB")]
     MessageTooLong,
 }
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::StatusLine => "the status line is not HTTP/1",
-            Self::Field => "a header line has no colon",
-            Self::HeadTooLong => "the response head is longer than 64 KiB",
-            Self::Length => "Content-Length is not a number",
-            Self::ChunkSize => "a chunk size is not hexadecimal",
-            Self::ChunkEnd => "a chunk does not end in CR LF",
-            Self::Handshake => "the 101 answer does not open a WebSocket as RFC 6455 requires",
-            Self::Frame => {
-                "a WebSocket frame has reserved bits or an unknown opcode, or continues no message"
-            }
-            Self::Masked => "a WebSocket frame of the server is masked",
-            Self::Control => "a WebSocket control frame is fragmented or too long",
-            Self::MessageTooLong => "a message is longer than 1 MiB",
-        })
-    }
-}
-
-impl std::error::Error for Malformed {}

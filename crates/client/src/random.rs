@@ -1,5 +1,7 @@
 //! Pseudo-random numbers from a seed: the same seed gives the same numbers on every machine.
 
+use std::time::Duration;
+
 /// A SplitMix64 generator. Good enough to shuffle and to spread load; not for secrets.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
@@ -23,6 +25,12 @@ impl Random {
     pub fn below(&mut self, bound: u64) -> u64 {
         let wide = u128::from(self.bits()) * u128::from(bound);
         u64::try_from(wide >> 64).expect("the high half of a 128-bit product fits 64 bits")
+    }
+
+    /// Returns a time below `most`.
+    pub fn up_to(&mut self, most: Duration) -> Duration {
+        let nanos = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
+        Duration::from_nanos(self.below(nanos.max(1)))
     }
 
     /// Puts `items` in a random order.

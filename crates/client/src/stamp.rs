@@ -30,14 +30,14 @@ impl Stamp {
 
     /// Returns the stamp in a whole payload, if it has one.
     pub fn find(payload: &[u8]) -> Option<Self> {
-        let mut finder = Finder::new();
+        let mut finder = Finder::default();
         finder.bytes(payload);
         finder.take()
     }
 }
 
 /// Finds the stamp of a payload that arrives in pieces, without keeping its bytes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Finder {
     due: u64,
     number: u64,
@@ -46,8 +46,9 @@ pub struct Finder {
 }
 
 /// Position of the next byte with respect to a member of the stamp.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum At {
+    #[default]
     Elsewhere,
     Quote,
     Name(Member),
@@ -63,24 +64,15 @@ enum Member {
 }
 
 /// Members that have had a digit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Found {
+    #[default]
     Nothing,
     One(Member),
     Both,
 }
 
 impl Finder {
-    /// Returns a finder at the start of a payload.
-    pub const fn new() -> Self {
-        Self {
-            due: 0,
-            number: 0,
-            at: At::Elsewhere,
-            found: Found::Nothing,
-        }
-    }
-
     /// Reads the next bytes of the payload. The result is that of [`Finder::byte`] for each of
     /// them, but bytes that cannot begin a member are skipped.
     #[inline]
@@ -127,7 +119,7 @@ impl Finder {
             due: self.due,
             number: self.number,
         });
-        *self = Self::new();
+        *self = Self::default();
         stamp
     }
 
@@ -151,12 +143,6 @@ impl Finder {
     }
 }
 
-impl Default for Finder {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,7 +154,7 @@ mod tests {
     };
 
     fn find_in_pieces(pieces: &[&[u8]]) -> Option<Stamp> {
-        let mut finder = Finder::new();
+        let mut finder = Finder::default();
         pieces.iter().for_each(|piece| finder.bytes(piece));
         finder.take()
     }
@@ -220,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_taken_stamp_does_not_reach_into_the_next_payload() {
-        let mut finder = Finder::new();
+        let mut finder = Finder::default();
         finder.bytes(b"{\"t\":1,\"n\":2");
         assert!(finder.take().is_some());
         finder.bytes(b"34}");
@@ -233,7 +219,7 @@ mod tests {
             payload in "[\\\\\"tn: 0-9,x]{0,60}",
             at in 0usize..60,
         ) {
-            let (mut finder, mut other) = (Finder::new(), Finder::new());
+            let (mut finder, mut other) = (Finder::default(), Finder::default());
             payload.bytes().for_each(|byte| finder.byte(byte));
             let (left, right) = payload.as_bytes().split_at(at.min(payload.len()));
             other.bytes(left);

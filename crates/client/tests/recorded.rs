@@ -60,7 +60,7 @@ impl Client {
             transport,
             kept: Vec::new(),
             wire: None,
-            counter: Counter::new(),
+            counter: Counter::default(),
             seen: Seen::default(),
         }
     }
@@ -78,7 +78,7 @@ impl Client {
         self.seen.status = head.status;
         self.wire = Some(if self.transport == Transport::WebSocket {
             check(&head, KEY).expect("a real server opens a WebSocket");
-            Wire::WebSocket(Reader::new())
+            Wire::WebSocket(Reader::default())
         } else {
             Wire::Http(head.framing().expect("a real server frames its body"))
         });

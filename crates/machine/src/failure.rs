@@ -7,7 +7,8 @@ use std::io;
 pub type Outcome<T> = Result<T, Failure>;
 
 /// Error as one sentence: what was found, what was needed and what to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct Failure(String);
 
 impl Failure {
@@ -16,14 +17,6 @@ impl Failure {
         Self(sentence.into())
     }
 }
-
-impl fmt::Display for Failure {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Failure {}
 
 impl From<Failure> for io::Error {
     fn from(failure: Failure) -> Self {

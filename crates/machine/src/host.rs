@@ -1,5 +1,4 @@
-//! Host of a measurement: descriptor tables, kernel settings raised and restored, free ports, and a
-//! description for reports.
+//! Host of a measurement: descriptor tables, free ports, and a description for reports.
 
 use std::fs;
 use std::io;
@@ -54,94 +53,6 @@ pub fn raise_descriptor_limit() -> Outcome<()> {
     Ok(())
 }
 
-/// Returns the settings that a flood of `connections` needs, with their minimum values.
-pub fn settings_required_for(connections: u64) -> Vec<(&'static str, String)> {
-    // tcp_mem in pages (low, pressure, high): room for an event to all clients, one page for each
-    // end.
-    let pages = (connections * 2).max(600_000);
-    vec![
-        ("net.core.somaxconn", "65535".to_owned()),
-        ("net.ipv4.tcp_max_syn_backlog", "65535".to_owned()),
-        (
-            "net.netfilter.nf_conntrack_max",
-            (connections * 3).max(262_144).to_string(),
-        ),
-        (
-            "net.ipv4.tcp_mem",
-            format!("{pages} {} {}", pages * 3 / 2, pages * 2),
-        ),
-    ]
-}
-
-/// Kernel settings raised for a measurement. Dropping it restores them.
-#[derive(Debug, Default)]
-pub struct RaisedSettings {
-    before: Vec<(String, String)>,
-}
-
-impl RaisedSettings {
-    /// Raises each setting of `wanted` that is lower now. If one cannot be changed, prints a
-    /// warning and goes on: the measurement reports it if the limit is reached.
-    pub fn raise(wanted: &[(&str, String)]) -> Self {
-        let mut raised = Self::default();
-        for (name, value) in wanted {
-            let Ok(before) = fs::read_to_string(path_of(name)) else {
-                continue;
-            };
-            let before = before.trim().to_owned();
-            if at_least(&before, value) {
-                continue;
-            }
-            match fs::write(path_of(name), value) {
-                Ok(()) => raised.before.push(((*name).to_owned(), before)),
-                Err(error) => eprintln!(
-                    "warning: {name} is {before}, needs {value}, and cannot be set ({error}); run \
-                     as root: sysctl -w {name}=\"{value}\""
-                ),
-            }
-        }
-        raised
-    }
-
-    /// Returns the previous values, for a cleanup that outlives this guard.
-    pub fn previous(&self) -> Vec<(String, String)> {
-        self.before.clone()
-    }
-
-    /// Writes previous values back.
-    pub fn restore(before: &[(String, String)]) {
-        for (name, value) in before {
-            if let Err(error) = fs::write(path_of(name), value) {
-                eprintln!("warning: {name} could not be set back to {value}: {error}");
-            }
-        }
-    }
-}
-
-impl Drop for RaisedSettings {
-    fn drop(&mut self) {
-        Self::restore(&self.before);
-    }
-}
-
-fn path_of(setting: &str) -> String {
-    format!("/proc/sys/{}", setting.replace('.', "/"))
-}
-
-fn at_least(found: &str, needed: &str) -> bool {
-    let numbers = |text: &str| -> Vec<u64> {
-        text.split_whitespace()
-            .filter_map(|word| word.parse().ok())
-            .collect()
-    };
-    let (found, needed) = (numbers(found), numbers(needed));
-    found.len() == needed.len()
-        && found
-            .iter()
-            .zip(&needed)
-            .all(|(found, needed)| found >= needed)
-}
-
 /// Finds a loopback address that is free to listen on: with a port below 1024 if the process may
 /// use one, as clients do not use those.
 ///
@@ -182,6 +93,12 @@ pub fn free_loopback_addresses(count: usize) -> Outcome<Vec<SocketAddr>> {
     Ok(addresses)
 }
 
+/// Finds the line of a file in `/proc` that starts with `name`, and parses the number after it.
+pub fn number_after(text: &str, name: &str) -> Option<u64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
 /// Description of the host that a result was measured on.
 #[derive(Debug, Clone, Serialize)]
 pub struct HostInfo {
@@ -200,23 +117,14 @@ pub struct HostInfo {
 impl HostInfo {
     /// Reads the description of this host.
     pub fn read() -> Self {
-        let field = |file: &str, name: &str| {
-            fs::read_to_string(file).ok().and_then(|text| {
-                text.lines()
-                    .find(|line| line.starts_with(name))
-                    .and_then(|line| line.split(':').nth(1))
-                    .map(|value| value.trim().to_owned())
-            })
-        };
-        let memory = field("/proc/meminfo", "MemTotal")
-            .and_then(|text| {
-                text.split_whitespace()
-                    .next()
-                    .and_then(|kb| kb.parse::<f64>().ok())
-            })
-            .unwrap_or(0.0);
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let mut lines = cpuinfo.lines();
+        let model = lines.find(|line| line.starts_with("model name"));
+        let model = model.and_then(|line| line.split_once(':'));
+        let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let memory = number_after(&meminfo, "MemTotal:").unwrap_or(0) as f64;
         Self {
-            processor: field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".to_owned()),
+            processor: model.map_or("unknown", |(_, name)| name.trim()).to_owned(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             memory_gib: (memory / 1024.0 / 1024.0 * 10.0).round() / 10.0,
             kernel: fs::read_to_string("/proc/sys/kernel/osrelease")
@@ -251,13 +159,5 @@ mod tests {
         let ports: std::collections::HashSet<u16> =
             addresses.iter().map(SocketAddr::port).collect();
         assert_eq!(ports.len(), 8);
-    }
-
-    #[test]
-    fn a_setting_is_sufficient_only_if_each_number_is() {
-        assert!(at_least("4096", "4096"));
-        assert!(at_least("10\t20\t30", "10 20 30"));
-        assert!(!at_least("10 19 30", "10 20 30"));
-        assert!(!at_least("1024", "65535"));
     }
 }

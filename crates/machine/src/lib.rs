@@ -14,7 +14,7 @@ pub mod clock;
 pub mod signals;
 /// Interruption of a tool: a flag, and a sleep that ends when it is set.
 pub mod interrupt;
-/// Descriptor limits, kernel settings, free ports.
+/// Descriptor limits, free ports.
 pub mod host;
 /// Limits on the number of connections, and their remedies.
 pub mod doctor;

@@ -78,7 +78,7 @@ fn chunks(pieces: &[&[u8]]) -> (Vec<Vec<u8>>, Result<bool, Malformed>) {
 
 /// What a WebSocket's frames say; the bytes of a message are joined.
 fn frames(pieces: &[&[u8]]) -> (Vec<String>, Result<(), Malformed>) {
-    let mut reader = websocket::Reader::new();
+    let mut reader = websocket::Reader::default();
     let (mut said, mut message) = (Vec::new(), Vec::new());
     for mut input in pieces.iter().copied() {
         loop {
@@ -112,7 +112,7 @@ fn check_lines(data: &[u8], split: &[&[u8]]) {
     // The last line has no end.
     expected.pop();
     for pieces in [split, &[data]] {
-        let (mut reader, mut found) = (lines::Reader::new(), Vec::new());
+        let (mut reader, mut found) = (lines::Reader::default(), Vec::new());
         for piece in pieces {
             reader.read(piece, |line| found.push(line.map(<[u8]>::to_vec)));
         }
@@ -123,7 +123,7 @@ fn check_lines(data: &[u8], split: &[&[u8]]) {
 
 fn check_events(data: &[u8], split: &[&[u8]]) {
     let signals = |pieces: &[&[u8]]| {
-        let (mut reader, mut signals) = (sse::Reader::new(), Vec::new());
+        let (mut reader, mut signals) = (sse::Reader::default(), Vec::new());
         pieces.iter().for_each(|piece| reader.read(piece, &mut signals));
         signals
     };
@@ -140,7 +140,7 @@ fn check_events(data: &[u8], split: &[&[u8]]) {
 }
 
 fn counted(transport: Transport, pieces: &[&[u8]]) -> Vec<Noticed> {
-    let (mut counter, mut noticed) = (Counter::new(), Vec::new());
+    let (mut counter, mut noticed) = (Counter::default(), Vec::new());
     for piece in pieces {
         counter.bytes(transport, piece, |it| noticed.push(it));
     }

@@ -3,8 +3,8 @@
 use std::io::{self, Read};
 
 /// Body generated line by line while it is read, so that a million lines need no memory.
-pub struct Lines<F> {
-    make: F,
+pub struct Lines<I> {
+    lines: I,
     buffer: Vec<u8>,
     at: usize,
 }
@@ -12,24 +12,27 @@ pub struct Lines<F> {
 /// Bytes generated at a time.
 const LINES_BYTES: usize = 64 * 1024;
 
-impl<F: FnMut(&mut Vec<u8>) -> bool> Lines<F> {
-    /// Creates a body. `make` appends one line for each call and returns false when there are no
-    /// more.
-    pub fn new(make: F) -> Self {
+impl<I: Iterator<Item = String>> Lines<I> {
+    /// Creates a body of these lines, each with its line end.
+    pub fn new(lines: I) -> Self {
         Self {
-            make,
+            lines,
             buffer: Vec::new(),
             at: 0,
         }
     }
 }
 
-impl<F: FnMut(&mut Vec<u8>) -> bool> Read for Lines<F> {
+impl<I: Iterator<Item = String>> Read for Lines<I> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if self.at == self.buffer.len() {
             self.buffer.clear();
             self.at = 0;
-            while self.buffer.len() < LINES_BYTES && (self.make)(&mut self.buffer) {}
+            while self.buffer.len() < LINES_BYTES
+                && let Some(line) = self.lines.next()
+            {
+                self.buffer.extend_from_slice(line.as_bytes());
+            }
         }
         let count = out.len().min(self.buffer.len() - self.at);
         out[..count].copy_from_slice(&self.buffer[self.at..self.at + count]);
@@ -40,26 +43,14 @@ impl<F: FnMut(&mut Vec<u8>) -> bool> Read for Lines<F> {
 
 /// Generates edges by which the `count` ids from `first` on subscribe to `subject`.
 pub fn edges(first: u32, count: u32, subject: u32) -> impl Read {
-    let mut subscribers = first..first + count;
-    Lines::new(move |out| {
-        subscribers.next().is_some_and(|subscriber| {
-            out.extend_from_slice(format!("{subscriber} {subject}\n").as_bytes());
-            true
-        })
-    })
+    let subscribers = first..first + count;
+    Lines::new(subscribers.map(move |subscriber| format!("{subscriber} {subject}\n")))
 }
 
 /// Generates a batch with one event about each of `subjects`.
 pub fn batch(subjects: impl IntoIterator<Item = u32>, payload: &str) -> impl Read {
-    let mut subjects = subjects.into_iter();
-    Lines::new(move |out| {
-        subjects.next().is_some_and(|subject| {
-            out.extend_from_slice(
-                format!("{{\"subject\":{subject},\"data\":\"{payload}\"}}\n").as_bytes(),
-            );
-            true
-        })
-    })
+    let line = move |subject| format!("{{\"subject\":{subject},\"data\":\"{payload}\"}}\n");
+    Lines::new(subjects.into_iter().map(line))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::child::OwnedChild;
+use crate::child::{self, OwnedChild};
 use client::http::{Connection, RequestBody, Url};
 use machine::failure::{Context, Failure, Outcome};
 
@@ -40,10 +40,7 @@ pub(crate) struct Centrifugo {
 impl Centrifugo {
     /// Starts `program`, which keeps `messages` messages of a channel.
     pub(crate) fn start(program: &Path, address: SocketAddr, messages: u32) -> Outcome<Self> {
-        let directory = tempfile::Builder::new()
-            .prefix("encke-bench-centrifugo-")
-            .tempdir()
-            .context("making a directory")?;
+        let directory = child::directory("encke-bench-centrifugo-")?;
         let path = directory.path().join("config.json");
         let settings = json!({
             "address": address.ip().to_string(),
@@ -69,7 +66,7 @@ impl Centrifugo {
             return Err(Failure::new("Centrifugo did not start to listen"));
         }
         let url = Url::parse(&format!("http://{address}"))?;
-        let api = Connection::open(&url).context("connecting to Centrifugo")?;
+        let api = Connection::open(&url, None).context("connecting to Centrifugo")?;
         Ok(Self {
             child,
             _directory: directory,

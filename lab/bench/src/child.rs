@@ -8,17 +8,18 @@ use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use tempfile::TempDir;
 
+use crate::kernel_settings;
 use client::control_client::ControlClient;
-use machine::doctor::apply::{self, Change};
 use machine::failure::{Context, Failure, Outcome};
-use machine::host::{self, RaisedSettings};
+use machine::host;
 use machine::signals::Signals;
 
 /// Time limit for a server to listen.
@@ -33,21 +34,11 @@ const CHECK_EVERY: Duration = Duration::from_millis(5);
 /// Lines shown of the log of a server that ended unexpectedly.
 const LAST_LINES: usize = 5;
 
-/// What to undo on an interrupt: children by process id, settings by name.
-static UNDO: Mutex<Undo> = Mutex::new(Undo {
-    children: Vec::new(),
-    settings: Vec::new(),
-    changes: Vec::new(),
-});
+/// Process ids of the running children, which an interrupt kills.
+static RUNNING: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
-struct Undo {
-    children: Vec<u32>,
-    settings: Vec<(String, String)>,
-    changes: Vec<Change>,
-}
-
-fn undo() -> std::sync::MutexGuard<'static, Undo> {
-    UNDO.lock().unwrap_or_else(PoisonError::into_inner)
+fn running() -> MutexGuard<'static, Vec<u32>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Sets up a handler that on an interrupt kills the children, restores settings and exits with 130.
@@ -72,30 +63,24 @@ pub fn clean_up_on_interrupt() -> Outcome<()> {
 
 /// Kills the children and restores settings, for a process that is about to exit.
 pub fn clean_up() {
-    let undo = undo();
-    undo.children.iter().for_each(|&pid| kill(pid));
-    RaisedSettings::restore(&undo.settings);
-    // An error here cannot be reported any more.
-    let _ = apply::revert(&undo.changes);
-}
-
-/// Replaces the changes that an interrupt reverts.
-pub(crate) fn revert_on_interrupt(changes: &[Change]) {
-    undo().changes = changes.to_vec();
-}
-
-/// Raises the settings that a flood of `connections` needs. They are restored on drop or on an
-/// interrupt.
-pub fn raise_settings(connections: u64) -> RaisedSettings {
-    let raised = RaisedSettings::raise(&host::settings_required_for(connections));
-    undo().settings.extend(raised.previous());
-    raised
+    running().iter().for_each(|&pid| kill(pid));
+    kernel_settings::revert_all();
 }
 
 fn kill(pid: u32) {
     if let Some(pid) = pid.try_into().ok().and_then(Pid::from_raw) {
         let _ = kill_process(pid, Signal::KILL);
     }
+}
+
+/// Creates a directory for files of a child, whose name begins with `prefix`. Dropping it removes
+/// it.
+pub(crate) fn directory(prefix: &str) -> Outcome<TempDir> {
+    let mut builder = tempfile::Builder::new();
+    builder
+        .prefix(prefix)
+        .tempdir()
+        .context("making a directory")
 }
 
 /// Child process. Dropping it kills it and waits for its end.
@@ -112,7 +97,7 @@ impl OwnedChild {
             .process_group(0)
             .spawn()
             .context(format_args!("starting {}", Path::new(&program).display()))?;
-        undo().children.push(child.id());
+        running().push(child.id());
         Ok(Self(child))
     }
 
@@ -144,7 +129,7 @@ impl Drop for OwnedChild {
         let _ = self.0.kill();
         let _ = self.0.wait();
         // From now on the process id may be reused.
-        undo().children.retain(|&pid| pid != self.0.id());
+        running().retain(|&pid| pid != self.0.id());
     }
 }
 

@@ -11,9 +11,9 @@ use clap::Args;
 use machine::failure::Outcome;
 use recorder::measure::median;
 
-use crate::child;
 use crate::config::{BenchConfig, at_least_one};
 use crate::cost::{Ramp, SETTLE, median_of};
+use crate::kernel_settings::ChangedSettings;
 use crate::processes::{Bare, Clients, Side};
 use crate::report::Report;
 
@@ -34,7 +34,7 @@ pub struct Parameters {
 ///
 /// When a process of the benchmark cannot be started or fails.
 pub fn run(setting: &BenchConfig, parameters: &Parameters) -> Outcome<Report> {
-    let _lent = child::raise_settings(setting.connections.into());
+    let _lent = ChangedSettings::for_flood(setting.connections);
     ramp_bare(setting)?;
     let (mut bare, mut served) = (Vec::new(), Vec::new());
     for pair in 1..=parameters.pairs {

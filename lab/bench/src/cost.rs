@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use machine::failure::Outcome;
 use recorder::measure::{CpuTime, median};
 
-use crate::processes::{Clients, Seen};
+use crate::processes::Clients;
+use load::flood::driven::Answer;
 
 /// Pause after a ramp, and before a reading, so that work under way can finish.
 pub(crate) const SETTLE: Duration = Duration::from_secs(2);
@@ -49,7 +50,7 @@ pub(crate) struct Ramp {
     /// Part of it in user mode. Ticks are coarse, so only their ratio is used, applied to the exact
     /// total.
     pub(crate) user_us: f64,
-    pub(crate) seen: Seen,
+    pub(crate) seen: Answer,
 }
 
 impl Meter {
@@ -113,7 +114,7 @@ impl Ramp {
     pub(crate) fn measure(
         pid: u32,
         start: impl FnOnce() -> Outcome<Clients>,
-        finish: impl FnOnce(&mut Clients, Seen) -> Outcome<Seen>,
+        finish: impl FnOnce(&mut Clients, Answer) -> Outcome<Answer>,
     ) -> Outcome<Self> {
         let meter = Meter::start(pid)?;
         let mut clients = start()?;

@@ -6,8 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use crate::body::edges;
-use crate::child::{self, Server};
+use crate::child::Server;
 use crate::config::{BenchConfig, SUBJECT, at_least_one, length};
+use crate::kernel_settings::ChangedSettings;
 use crate::processes::{Clients, Side};
 use crate::report::Report;
 use crate::stamped::{await_latencies, publish_stamped};
@@ -44,7 +45,7 @@ pub struct Parameters {
 ///
 /// When a process of the benchmark cannot be started or fails, or a request fails.
 pub fn run(setting: &BenchConfig, parameters: &Parameters) -> Outcome<Report> {
-    let _lent = child::raise_settings(setting.connections.into());
+    let _lent = ChangedSettings::for_flood(setting.connections);
     let count = setting.connections;
     let server = setting.start_server()?;
     let mut control = server.control()?;
@@ -89,7 +90,7 @@ pub fn run(setting: &BenchConfig, parameters: &Parameters) -> Outcome<Report> {
     report.figure("publishes to everyone", published as f64 / seconds, "/s");
     report.figure(
         "deliveries to everyone",
-        delivered.events as f64 / seconds,
+        delivered.totals.counts.events as f64 / seconds,
         "/s",
     );
     report.figure("quiet: latency p50", alone.p50_us / 1000.0, "ms");

@@ -11,9 +11,10 @@ use machine::failure::Outcome;
 use recorder::measure::median;
 
 use crate::body::{batch, edges};
-use crate::child::{self, Server};
+use crate::child::Server;
 use crate::config::{BenchConfig, SUBJECT, at_least_one, counters, publish_whole};
 use crate::cost::{Meter, Round, Spent, median_of};
+use crate::kernel_settings::ChangedSettings;
 use crate::processes::{Bare, Clients, Side};
 use crate::report::Report;
 
@@ -103,7 +104,7 @@ struct Bench<'a> {
 ///
 /// When a process of the benchmark cannot be started or fails, or a client misses an event.
 pub fn run(setting: &BenchConfig, parameters: &Parameters) -> Outcome<Report> {
-    let _lent = child::raise_settings(u64::from(setting.connections) * 2);
+    let _lent = ChangedSettings::for_flood(setting.connections * 2);
     let mut bench = Bench::start(setting, parameters)?;
     let mut report = Report::new(format!("Fan-out, {} sessions", setting.connections));
     for shape in [Shape::Everyone, Shape::Single, Shape::Burst] {
@@ -249,11 +250,11 @@ impl<'a> Bench<'a> {
         }
         let seen = self
             .clients
-            .events(before.events + expected, ROUND_SECONDS)?;
+            .events(before.totals.counts.events + expected, ROUND_SECONDS)?;
         let spent = meter.stop()?.without(&self.idle);
         let calls = self.calls()?.zip(calls_before);
-        let events = (seen.events - before.events) as f64;
-        let size = (seen.bytes - before.bytes) as f64 / events;
+        let events = (seen.totals.counts.events - before.totals.counts.events) as f64;
+        let size = (seen.totals.counts.bytes - before.totals.counts.bytes) as f64 / events;
         let round = Round::of(spent, events, calls.map(|(now, before)| now - before));
         Ok((round, size.round() as u32))
     }
@@ -264,7 +265,7 @@ impl<'a> Bench<'a> {
             Shape::Single => 1,
             Shape::Everyone | Shape::Burst => self.parameters.events,
         };
-        let before = self.bare_clients.seen()?.events;
+        let before = self.bare_clients.seen()?.totals.counts.events;
         let meter = Meter::start(self.bare.pid())?;
         let sends = self
             .bare
@@ -272,7 +273,7 @@ impl<'a> Bench<'a> {
         let seen = self.bare_clients.events(before + sends, ROUND_SECONDS)?;
         Ok(Round::of(
             meter.stop()?,
-            (seen.events - before) as f64,
+            (seen.totals.counts.events - before) as f64,
             None,
         ))
     }

@@ -9,9 +9,10 @@ use clap::Args;
 use machine::failure::{Failure, Outcome};
 use recorder::measure::{Memory, median};
 
-use crate::child::{self, Helper};
+use crate::child::Helper;
 use crate::config::{BenchConfig, at_least_one};
 use crate::cost::{Meter, Round, SETTLE, median_of};
+use crate::kernel_settings::ChangedSettings;
 use crate::processes::{Bare, Clients, Side};
 use crate::report::Report;
 
@@ -50,7 +51,7 @@ pub struct Parameters {
 ///
 /// When a process of the benchmark cannot be started or fails.
 pub fn run(setting: &BenchConfig, parameters: &Parameters) -> Outcome<Report> {
-    let _lent = child::raise_settings(u64::from(setting.connections));
+    let _lent = ChangedSettings::for_flood(setting.connections);
     let mut report = Report::new(format!("Flood, {} clients", setting.connections));
     opening(setting, parameters.openings, &mut report)?;
     if parameters.sends > 0 {
@@ -155,11 +156,13 @@ fn reading(setting: &BenchConfig, parameters: &Parameters, report: &mut Report) 
     report.note(format!(
         "Every event carried an id and a stamp, and each was checked: {} by number, {} by id, of \
          {} events; {} missing, {} again or out of order.",
-        seen.numbers.checked,
-        seen.ids.checked,
-        seen.events,
-        seen.numbers.missing(),
-        seen.numbers.duplicates + seen.numbers.reordered + seen.numbers.stale,
+        seen.totals.counts.numbers.checked,
+        seen.totals.counts.ids.checked,
+        seen.totals.counts.events,
+        seen.totals.counts.numbers.missing(),
+        seen.totals.counts.numbers.duplicates
+            + seen.totals.counts.numbers.reordered
+            + seen.totals.counts.numbers.stale,
     ));
     clients.quit();
     bare.quit();
@@ -168,13 +171,13 @@ fn reading(setting: &BenchConfig, parameters: &Parameters, report: &mut Report) 
 
 fn read(bare: &mut Bare, clients: &mut Clients, sends: u32, events: u32) -> Outcome<Round> {
     thread::sleep(Duration::from_millis(300));
-    let before = clients.seen()?.events;
+    let before = clients.seen()?.totals.counts.events;
     let meter = Meter::start(clients.pid())?;
     let sent = bare.send("stamped", sends, events, 0)?;
     let seen = clients.events(before + sent * u64::from(events), RUN_SECONDS)?;
     Ok(Round::of(
         meter.stop()?,
-        (seen.events - before) as f64,
+        (seen.totals.counts.events - before) as f64,
         None,
     ))
 }

@@ -7,6 +7,8 @@
 
 /// Child processes, and their end.
 pub mod child;
+/// Kernel settings that are changed for a measurement and restored afterwards.
+mod kernel_settings;
 /// Results as a table, JSON and Markdown.
 pub mod report;
 /// Configuration that all benchmarks share.

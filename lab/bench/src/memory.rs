@@ -7,9 +7,10 @@ use machine::failure::Outcome;
 use recorder::measure::Memory;
 
 use crate::body::batch;
-use crate::child::{self, Server};
+use crate::child::Server;
 use crate::config::{BenchConfig, publish_whole};
 use crate::cost::SETTLE;
+use crate::kernel_settings::ChangedSettings;
 use crate::processes::{Bare, Clients, OWN_NUMBER, Side};
 use crate::report::Report;
 
@@ -48,7 +49,7 @@ pub struct Parameters {
 ///
 /// When a process of the benchmark cannot be started or fails.
 pub fn run(setting: &BenchConfig) -> Outcome<Report> {
-    let _lent = child::raise_settings(setting.connections.into());
+    let _lent = ChangedSettings::for_flood(setting.connections);
     let mut report = Report::new(match setting.ids.as_str() {
         OWN_NUMBER => format!("Memory, {} sessions", setting.connections),
         ids => format!("Memory, {} sessions of ids {ids}", setting.connections),

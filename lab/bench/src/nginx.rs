@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::child::OwnedChild;
+use crate::child::{self, OwnedChild};
 use client::http::{Connection, RequestBody};
 use machine::failure::{Context, Failure, Outcome};
 
@@ -28,10 +28,7 @@ pub(crate) struct Nginx {
 impl Nginx {
     /// Starts `program` with the blocks `servers`, one of which listens at `address`.
     pub(crate) fn start(program: &Path, servers: &str, address: SocketAddr) -> Outcome<Self> {
-        let directory = tempfile::Builder::new()
-            .prefix("encke-bench-nginx-")
-            .tempdir()
-            .context("making a directory")?;
+        let directory = child::directory("encke-bench-nginx-")?;
         let conf = directory.path().join("nginx.conf");
         let text = configuration(directory.path(), servers);
         fs::write(&conf, text).context("writing the configuration of nginx")?;

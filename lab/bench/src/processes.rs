@@ -2,14 +2,9 @@
 
 use std::net::SocketAddr;
 
-use serde::Deserialize;
-
 use crate::child::Helper;
 use crate::config::{BenchConfig, PER_TABLE, tables_for};
-use load::flood::order::Sequence;
-use load::flood::owed::Judgement;
-use load::flood::recovery::{Recovery, Resets};
-use load::latency::Latency;
+use load::flood::driven::Answer;
 use machine::failure::{Context, Failure, Outcome};
 
 /// Default id of each client: its number.
@@ -29,63 +24,6 @@ pub enum Side {
     Witness,
     /// A second group of such clients.
     Member,
-}
-
-/// Answer of a flood: its counters.
-#[derive(Debug, Clone, Deserialize)]
-pub struct Seen {
-    /// Whether the awaited state was reached.
-    pub reached: bool,
-    /// Seconds since the clients began to connect.
-    pub seconds: f64,
-    /// Streams opened.
-    pub heads: u64,
-    /// TLS handshakes completed.
-    pub handshakes: u64,
-    /// Those of them that resumed an earlier session.
-    pub resumed: u64,
-    /// Streams open at present.
-    pub active: u64,
-    /// Streams that ended.
-    pub closed: u64,
-    /// Events read.
-    pub events: u64,
-    /// Bytes read.
-    pub bytes: u64,
-    /// Failures, as sentences.
-    #[serde(rename = "troubles")]
-    pub failures: Vec<String>,
-    /// Time from an event's due time to its arrival.
-    pub latency: Latency,
-    /// Times that reconnecting clients were without a stream.
-    pub absence: Latency,
-    /// Check by the publisher's numbers.
-    pub numbers: Sequence,
-    /// Check by event ids, for each stream separately.
-    pub ids: Sequence,
-    /// Counters of reconnecting clients.
-    pub recovery: Recovery,
-    /// Resets: the server said that events may be missing.
-    pub resets: Resets,
-    /// Result of the check of exact delivery, if asked for.
-    pub judgement: Option<Judgement>,
-}
-
-impl Seen {
-    /// Returns the number of events that came again or after a later one, according to numbers or
-    /// ids.
-    pub fn out_of_order(&self) -> u64 {
-        let count = |check: &Sequence| check.reordered + check.duplicates;
-        count(&self.numbers).max(count(&self.ids))
-    }
-
-    /// Explains why not all clients are connected.
-    pub fn failure_text(&self) -> String {
-        if self.failures.is_empty() {
-            return "no client reported a reason; is the machine overloaded?".to_owned();
-        }
-        self.failures.join("; ")
-    }
 }
 
 /// Flood of clients in its own process.
@@ -186,17 +124,17 @@ impl Clients {
     /// # Errors
     ///
     /// When a client has not opened its stream in time or was closed, or the helper has ended.
-    pub fn opened(&mut self) -> Outcome<Seen> {
+    pub fn opened(&mut self) -> Outcome<Answer> {
         let seen = self.ask(&format!("await open {OPEN_SECONDS}"))?;
-        if seen.heads == u64::from(self.connections) && seen.closed == 0 {
+        if seen.totals.counts.heads == u64::from(self.connections) && seen.totals.closed == 0 {
             return Ok(seen);
         }
         Err(Failure::new(format!(
             "of {} clients, {} opened and {} of those were closed: {}",
             self.connections,
-            seen.heads,
-            seen.closed,
-            seen.failure_text()
+            seen.totals.counts.heads,
+            seen.totals.closed,
+            seen.totals.failure_text()
         )))
     }
 
@@ -205,20 +143,20 @@ impl Clients {
     /// # Errors
     ///
     /// When fewer than `events` have been read after `seconds`, or the helper has ended.
-    pub fn events(&mut self, events: u64, seconds: u64) -> Outcome<Seen> {
+    pub fn events(&mut self, events: u64, seconds: u64) -> Outcome<Answer> {
         let seen = self.await_events(events, seconds)?;
         if seen.reached {
             return Ok(seen);
         }
         Err(Failure::new(format!(
             "after {seconds} s clients had read {} of {events} events ({} streams closed)",
-            seen.events, seen.closed
+            seen.totals.counts.events, seen.totals.closed
         )))
     }
 
     /// Waits at most `seconds` until `events` events have arrived in total; `reached` tells whether
     /// they have.
-    pub(crate) fn await_events(&mut self, events: u64, seconds: u64) -> Outcome<Seen> {
+    pub(crate) fn await_events(&mut self, events: u64, seconds: u64) -> Outcome<Answer> {
         self.ask(&format!("await events {events} {seconds}"))
     }
 
@@ -227,7 +165,7 @@ impl Clients {
     /// # Errors
     ///
     /// When the helper has ended.
-    pub fn seen(&mut self) -> Outcome<Seen> {
+    pub fn seen(&mut self) -> Outcome<Answer> {
         self.ask("stats")
     }
 
@@ -236,7 +174,7 @@ impl Clients {
     /// # Errors
     ///
     /// When the helper has ended.
-    pub fn forget_latencies(&mut self) -> Outcome<Seen> {
+    pub fn forget_latencies(&mut self) -> Outcome<Answer> {
         self.ask("forget")
     }
 
@@ -251,7 +189,7 @@ impl Clients {
     }
 
     /// Sends a command of [`load::flood::driven`].
-    pub(crate) fn ask(&mut self, line: &str) -> Outcome<Seen> {
+    pub(crate) fn ask(&mut self, line: &str) -> Outcome<Answer> {
         let answer = self.helper.ask(line)?;
         serde_json::from_value(answer).context("understanding the clients")
     }

@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 use ::recorder::measure::Memory;
 use client::tls::Authorities;
 use load::drive::{self, Endpoint, Pace, Payload, TargetDistribution};
+use load::flood::driven::Answer;
 use load::friends;
 use machine::failure::{Context, Failure, Outcome};
 use machine::interrupt::Interrupt;
@@ -38,7 +39,7 @@ use recorder::Recorder;
 use restart::{Directory, RestartResult, add_cpu_times};
 use service::{Service, node_name};
 
-use crate::processes::{Clients, Seen};
+use crate::processes::Clients;
 
 /// Pause before memory is read, so that work under way can finish.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -156,8 +157,9 @@ impl Experiment<'_> {
             seed,
         };
         let interrupt = self.interrupt.clone();
-        let made =
-            thread::spawn(move || friends::write(options, &mut writer, |_| !interrupt.asked()));
+        let made = thread::spawn(move || {
+            friends::write(options, None, &mut writer, |_| !interrupt.asked())
+        });
         let mut edges = preparation::both_ways(reader);
         let loaded = self.service.first().control()?.subscribe_many(&mut edges);
         let made = made.join().expect("the generator does not panic")?;
@@ -183,8 +185,8 @@ impl Experiment<'_> {
         let until = Instant::now() + OPEN_MAX;
         let seen = loop {
             let seen = clients.ask("await open 0")?;
-            arrivals.push((self.watching.elapsed(), seen.heads));
-            tell(Progress::Opening(seen.heads, all));
+            arrivals.push((self.watching.elapsed(), seen.totals.counts.heads));
+            tell(Progress::Opening(seen.totals.counts.heads, all));
             if seen.reached || self.interrupt.asked() || Instant::now() > until {
                 break seen;
             }
@@ -194,21 +196,21 @@ impl Experiment<'_> {
         let (server, kernel) = (self.service.resident()?, self.watching.kernel());
         let users = Memory::of(clients.pid())?;
         let opened = OpeningResult {
-            connections: seen.heads - seen.closed,
+            connections: seen.totals.counts.heads - seen.totals.closed,
             seconds: seen.seconds,
             arrivals,
             server_before,
             server,
             users: users.resident,
             kernel: kernel.saturating_sub(kernel_before),
-            failures: seen.failures.clone(),
+            failures: seen.totals.failures.clone(),
         };
         tell(Progress::Said(opened.sentence()));
         if opened.connections < all && !self.interrupt.asked() {
             return Err(Failure::new(format!(
                 "of {all} users, {} are connected: {}",
                 opened.connections,
-                seen.failure_text()
+                seen.totals.failure_text()
             )));
         }
         Ok((clients, opened))
@@ -236,8 +238,8 @@ impl Experiment<'_> {
                 })
             })
             .context("starting the thread that publishes")?;
-        let mut arrivals = vec![(first, before.events)];
-        let mut connected = vec![(first, before.active)];
+        let mut arrivals = vec![(first, before.totals.counts.events)];
+        let mut connected = vec![(first, before.totals.active)];
         let mut killed = None;
         let nodes = self.service.nodes.len();
         let mut outage = (self.options.nodes).map(|_| Outage::planned(self.options, nodes));
@@ -255,15 +257,16 @@ impl Experiment<'_> {
                 killed = Some((spent, result));
             }
             let (seen, elapsed) = (clients.seen()?, self.watching.elapsed());
-            arrivals.push((elapsed, seen.events));
-            connected.push((elapsed, seen.active));
+            arrivals.push((elapsed, seen.totals.counts.events));
+            connected.push((elapsed, seen.totals.active));
             if let Some(outage) = &mut outage {
                 outage.step(self.service, &seen, (begun.elapsed(), elapsed), tell)?;
             }
             tell(Progress::Driving(begun.elapsed(), self.options.duration));
         }
         let published = driver.join().expect("the driver does not panic")?;
-        let awaited = before.events + published.receipts.written + published.receipts.queued;
+        let awaited =
+            before.totals.counts.events + published.receipts.written + published.receipts.queued;
         let after = match self.directory {
             Some(directory) => clients.ask(&format!(
                 "owed {} {}",
@@ -281,18 +284,15 @@ impl Experiment<'_> {
             (None, None) => (&spent - &spent_before, None),
         };
         let seconds = begun.elapsed().as_secs_f64();
-        let deliveries = after.events - before.events;
-        arrivals.push((self.watching.elapsed(), after.events));
+        let deliveries = after.totals.counts.events - before.totals.counts.events;
+        arrivals.push((self.watching.elapsed(), after.totals.counts.events));
         let mut driven = DriveResult {
             published,
             deliveries,
             seconds,
-            awaited: awaited - before.events,
+            awaited: awaited - before.totals.counts.events,
             processor: spent,
-            latency: after.latency,
-            missing: after.numbers.missing(),
-            out_of_order: after.out_of_order(),
-            closed: after.closed,
+            seen: after,
             restart,
             cluster: None,
             resident: self.service.resident()?,
@@ -301,7 +301,7 @@ impl Experiment<'_> {
         };
         if let Some(outage) = outage {
             let told = acknowledged.lock().unwrap_or_else(PoisonError::into_inner);
-            driven.cluster = Some(outage.finish(&driven, &after, told.clone()));
+            driven.cluster = Some(outage.finish(&driven, told.clone()));
         }
         tell(Progress::Said(driven.sentence()));
         Ok((clients, driven))
@@ -314,17 +314,17 @@ impl Experiment<'_> {
         tell: &mut dyn FnMut(Progress),
     ) -> Outcome<RestartResult> {
         let all = u64::from(self.options.connections);
-        let mut streams = vec![(self.watching.elapsed(), clients.seen()?.active)];
+        let mut streams = vec![(self.watching.elapsed(), clients.seen()?.totals.active)];
         let killed = Instant::now();
         tell(Progress::Said("the server is killed".to_owned()));
         self.service.nodes[0].restart()?;
         let server_seconds = killed.elapsed().as_secs_f64();
         let back = loop {
-            let active = clients.seen()?.active;
+            let active = clients.seen()?.totals.active;
             streams.push((self.watching.elapsed(), active));
             tell(Progress::Opening(active, all));
             // Users still count as connected until they notice that their server is gone.
-            let is_over = active == all && clients.seen()?.recovery.returns >= all;
+            let is_over = active == all && clients.seen()?.totals.counts.recovery.returns >= all;
             if is_over || self.interrupt.asked() || killed.elapsed() > RETURN_MAX {
                 break active;
             }
@@ -342,7 +342,7 @@ impl Experiment<'_> {
     }
 
     /// Waits for the last deliveries.
-    fn await_deliveries(&self, clients: &mut Clients, awaited: u64) -> Outcome<Seen> {
+    fn await_deliveries(&self, clients: &mut Clients, awaited: u64) -> Outcome<Answer> {
         let until = Instant::now() + LAST_DELIVERIES_MAX;
         loop {
             let seen = clients.await_events(awaited, 1)?;

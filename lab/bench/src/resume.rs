@@ -12,9 +12,10 @@ use machine::host;
 
 use crate::body::{Lines, batch, edges};
 use crate::centrifugo::Centrifugo;
-use crate::child::{self, Server};
+use crate::child::Server;
 use crate::config::{BenchConfig, SUBJECT, at_least_one, publish_whole};
 use crate::cost::{Ramp, median_of};
+use crate::kernel_settings::ChangedSettings;
 use crate::nginx::{self, Nginx};
 use crate::processes::{Clients, Side};
 use crate::report::Report;
@@ -67,7 +68,7 @@ pub struct Parameters {
 ///
 /// When a process of the benchmark cannot be started or fails, or a client misses an event.
 pub fn run(setting: &BenchConfig, parameters: &Parameters) -> Outcome<Report> {
-    let _lent = child::raise_settings(setting.connections.into());
+    let _lent = ChangedSettings::for_flood(setting.connections);
     let mut setting = setting.clone();
     let history = ["--history-bytes", HISTORY_BYTES].map(str::to_owned);
     setting.server_arguments.extend(history);
@@ -152,7 +153,7 @@ fn catch_up_nchan(setting: &BenchConfig, parameters: &Parameters, program: &Path
     let address = host::free_loopback_address()?;
     let nginx = Nginx::start(program, &channels(address, parameters.missed), address)?;
     let url = Url::parse(&format!("http://{address}"))?;
-    let mut publisher = Connection::open(&url).context("connecting to nginx")?;
+    let mut publisher = Connection::open(&url, None).context("connecting to nginx")?;
     for _ in 0..parameters.missed {
         nginx::publish(&mut publisher, "all", PAYLOAD.as_bytes())?;
     }
@@ -218,10 +219,10 @@ fn measure_reconnect(
             return Ok(opened);
         }
         let seen = clients.events(events, CATCH_UP_SECONDS)?;
-        if seen.events > events {
+        if seen.totals.counts.events > events {
             return Err(Failure::new(format!(
                 "clients received {} events, but had missed {events}",
-                seen.events
+                seen.totals.counts.events
             )));
         }
         Ok(seen)
@@ -253,13 +254,10 @@ fn cursor(control: &mut ControlClient) -> Outcome<String> {
 
 /// Generates edges by which each of `clients` clients follows `each` subjects.
 fn follows(clients: u32, each: u32) -> impl std::io::Read {
-    let mut pairs = (0..clients).flat_map(move |one| (0..each).map(move |step| (one, step)));
-    Lines::new(move |out: &mut Vec<u8>| {
-        pairs.next().is_some_and(|(one, step)| {
-            // Neighbours share most of their subjects, but no two clients follow the same set.
-            let subject = FOLLOWED + (one + step * 7) % clients.max(each * 7);
-            out.extend_from_slice(format!("{one} {subject}\n").as_bytes());
-            true
-        })
-    })
+    let pairs = (0..clients).flat_map(move |one| (0..each).map(move |step| (one, step)));
+    Lines::new(pairs.map(move |(one, step)| {
+        // Neighbours share most of their subjects, but no two clients follow the same set.
+        let subject = FOLLOWED + (one + step * 7) % clients.max(each * 7);
+        format!("{one} {subject}\n")
+    }))
 }

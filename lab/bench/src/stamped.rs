@@ -48,8 +48,8 @@ pub(crate) fn await_latencies(
     let until = Instant::now() + patience;
     loop {
         let seen = clients.seen()?;
-        if seen.latency.count >= sent || Instant::now() > until {
-            return Ok(seen.latency);
+        if seen.totals.latency.count >= sent || Instant::now() > until {
+            return Ok(seen.totals.latency);
         }
         thread::sleep(Duration::from_millis(10));
     }

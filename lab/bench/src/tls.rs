@@ -16,8 +16,8 @@ mod storm;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::child;
 use crate::config::{BenchConfig, at_least_one, length};
+use crate::kernel_settings::ChangedSettings;
 use crate::report::Report;
 use certificate::Certificate;
 use clap::{Args, ValueEnum};
@@ -92,7 +92,7 @@ pub struct Parameters {
 ///
 /// When a process of the benchmark cannot be started or fails, or a client misses an event.
 pub fn run(setting: &BenchConfig, parameters: &Parameters) -> Outcome<Report> {
-    let _lent = child::raise_settings(setting.connections.into());
+    let _lent = ChangedSettings::for_flood(setting.connections);
     let certificate = Certificate::create()?;
     let setting = BenchConfig {
         window: setting.window.min(WINDOW),

@@ -4,29 +4,18 @@ use std::fs;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use crate::flood::arguments::TRANSPORTS;
+use crate::flood::{self, arguments::ClientArguments};
 use crate::server_program;
 use bench::config::{BenchConfig, tables_for};
 use bench::processes::OWN_NUMBER;
 use bench::report::Report;
 use bench::{changes, child, connect, fairness, fanout, memory, publish, resume, tls};
-use clap::{Args, Subcommand, ValueEnum};
-use cli::arguments::transport;
-use cli::units::duration;
-use client::decode::Transport;
-use client::tls::{Authorities, Resumption};
-use load::flood::behaviours::ClientBehaviours;
-use load::flood::credentials::{Credentials, TokenSigner};
-use load::flood::sources::Sources;
-use load::flood::targets::Targets;
-use load::{bare, flood};
-use machine::clock::realtime_nanos;
+use clap::{Args, Subcommand};
+use cli::failure::Failure;
+use load::bare;
+use load::flood::driven;
 use machine::failure::{Context, Outcome};
-
-/// Validity of the clients' tokens, longer than any benchmark.
-const TOKEN_SECONDS: u64 = 24 * 60 * 60;
 
 pub(crate) const HELP: &str = "\
 Measures one property of a push server, and of a minimal server that does the same system calls and
@@ -51,9 +40,9 @@ enum Command {
     /// Echo server: a backend for a proxy
     BareEcho(BareEcho),
     /// Send requests and await the answers on each connection; print their number and latency
-    BareAsk(BareAsk),
+    BareAsk(bare::ask::Options),
     /// Open streaming clients; answer commands on standard input with their counters
-    Clients(ClientsArgs),
+    Clients(Box<ClientArguments>),
     /// Memory of a session, compared with the bare server
     Memory(Benchmark<memory::Parameters>),
     /// Connect rate, compared with the bare server in alternating ramps
@@ -92,73 +81,6 @@ struct BareEcho {
 }
 
 #[derive(Debug, Args)]
-struct BareAsk {
-    /// Address of the server, on loopback
-    server: SocketAddr,
-    /// Clients, each with one request at a time
-    #[arg(long, default_value_t = 100)]
-    connections: u32,
-    /// Time for which requests are sent
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
-    duration: Duration,
-    /// Kind of request: echo, http, or http-once, which uses a new connection for each request
-    #[arg(long, default_value = "echo")]
-    ask: Asked,
-    /// Bytes of an echo request
-    #[arg(long, default_value_t = 64)]
-    size: usize,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Asked {
-    Echo,
-    Http,
-    HttpOnce,
-}
-
-#[derive(Debug, Args)]
-struct ClientsArgs {
-    /// URL to request; {n} becomes the client's number
-    url: String,
-    /// Number of clients
-    #[arg(long, default_value_t = 1000)]
-    connections: u32,
-    /// Number of the first client
-    #[arg(long, default_value_t = 0)]
-    first: u32,
-    /// Threads
-    #[arg(long, default_value_t = 1)]
-    threads: u32,
-    /// Give each thread its own descriptor table
-    #[arg(long)]
-    private_fds: bool,
-    /// Most clients that await their first answer at a time, over all threads
-    #[arg(long, default_value_t = 1024)]
-    window: u32,
-    /// How the server streams events
-    #[arg(long, default_value_t = Transport::Sse, value_parser = transport(&TRANSPORTS))]
-    transport: Transport,
-    /// Source addresses
-    #[arg(long, default_value = "127.1.0.0/16")]
-    source: Sources,
-    /// PEM file of the certificate authorities to trust, for an https URL
-    #[arg(long)]
-    ca: Option<PathBuf>,
-    /// Resume TLS sessions of earlier clients
-    #[arg(long)]
-    tls_resume: bool,
-    /// Sign a token for each client with this secret
-    #[arg(long)]
-    jwt_secret_file: Option<PathBuf>,
-    /// A header line to add to each request; repeatable
-    #[arg(long = "header")]
-    headers: Vec<String>,
-    /// Disconnect as soon as the stream is open, and reconnect
-    #[arg(long)]
-    reconnect: bool,
-}
-
-#[derive(Debug, Args)]
 struct Common {
     /// Program of the server [default: the `encke` beside this program, or that in the PATH]
     #[arg(long, value_name = "FILE")]
@@ -194,37 +116,29 @@ struct Common {
     strict: bool,
 }
 
-/// Runs a benchmark. With `--strict` a bound that is missed is a failure.
-pub(crate) fn run(arguments: CompareArguments) -> Result<(), cli::failure::Failure> {
-    match measure(arguments.command)? {
-        true => Ok(()),
-        false => Err(cli::failure::Failure::failed(
-            "a bound was missed; the table says which",
-        )),
-    }
-}
-
-/// Runs a command. Returns false if `--strict` was given and a bound is missed.
-fn measure(command: Command) -> Outcome<bool> {
-    match command {
+/// Runs a command. With `--strict` a bound that is missed is a failure.
+pub(crate) fn run(arguments: CompareArguments) -> Result<(), Failure> {
+    match arguments.command {
         Command::BareHold(options) => {
-            bare::run(&options, io::stdin().lock(), io::stdout().lock()).map(|()| true)
+            let (input, output) = (io::stdin().lock(), io::stdout().lock());
+            Ok(bare::run(&options, input, output)?)
         }
         Command::BareClients(options) => {
-            bare::clients::run(&options, io::stdin().lock(), io::stdout().lock()).map(|()| true)
+            let (input, output) = (io::stdin().lock(), io::stdout().lock());
+            Ok(bare::clients::run(&options, input, output)?)
         }
-        Command::BareEcho(args) => bare::echo::run(args.listen).map(|()| true),
+        Command::BareEcho(args) => Ok(bare::echo(args.listen)?),
         Command::BareAsk(args) => {
-            let answers = bare::ask::run(&args.options())?;
+            let answers = bare::ask::run(&args)?;
             let text = serde_json::to_string(&answers).context("writing JSON")?;
             println!("{text}");
-            Ok(true)
+            Ok(())
         }
         Command::Clients(args) => {
-            let options = args.options()?;
+            let options = flood::options(&args)?;
             let friends = None::<fn() -> Outcome<Box<dyn io::BufRead>>>;
             let (input, output) = (io::stdin().lock(), io::stdout().lock());
-            flood::driven::run(&options, friends, input, output).map(|()| true)
+            Ok(driven::run(&options, friends, input, output)?)
         }
         Command::Memory(Benchmark { common, parameters }) => {
             let mut setting = common.prepare(parameters.connections)?;
@@ -270,53 +184,6 @@ fn measure(command: Command) -> Outcome<bool> {
     }
 }
 
-impl BareAsk {
-    fn options(&self) -> bare::ask::Options {
-        bare::ask::Options {
-            server: self.server,
-            connections: self.connections.max(1),
-            duration: self.duration,
-            question: match self.ask {
-                Asked::Echo => bare::ask::Question::Echo(self.size),
-                Asked::Http => bare::ask::Question::Http,
-                Asked::HttpOnce => bare::ask::Question::HttpOnce,
-            },
-        }
-    }
-}
-
-impl ClientsArgs {
-    fn options(self) -> Outcome<flood::Options> {
-        let targets = Targets::one(&self.url)?;
-        let credentials = match &self.jwt_secret_file {
-            None => Credentials::None,
-            Some(path) => {
-                let secret = fs::read(path).context(format_args!("reading {}", path.display()))?;
-                let end = realtime_nanos() / 1_000_000_000 + TOKEN_SECONDS;
-                let claims = [("exp".to_owned(), end.into())].into_iter().collect();
-                Credentials::Signed(Box::new(TokenSigner::new(&secret, claims)?))
-            }
-        };
-        Ok(flood::Options {
-            first: self.first,
-            threads: Some(self.threads),
-            private_fds: self.private_fds,
-            window: self.window,
-            sources: Some(self.source),
-            authorities: Authorities::new(self.ca.as_deref()),
-            credentials,
-            headers: self.headers,
-            resumption: Resumption::of(self.tls_resume),
-            behaviours: ClientBehaviours {
-                reconnect: if self.reconnect { self.connections } else { 0 },
-                every: Duration::from_millis(1),
-                ..ClientBehaviours::default()
-            },
-            ..flood::Options::new(targets, self.url, self.connections, self.transport)
-        })
-    }
-}
-
 impl Common {
     /// Prepares a benchmark with so many connections. The processes that it starts end with this
     /// one.
@@ -347,7 +214,7 @@ impl Common {
     }
 
     /// Prints the report and writes the files asked for.
-    fn write_report(&self, report: &Report) -> Outcome<bool> {
+    fn write_report(&self, report: &Report) -> Result<(), Failure> {
         print!("{}", report.table());
         if let Some(path) = &self.output {
             let text = serde_json::to_string_pretty(report).context("writing JSON")?;
@@ -361,6 +228,10 @@ impl Common {
                 .and_then(|mut file| writeln!(file, "{}", report.markdown()))
                 .context(format_args!("writing {}", path.display()))?;
         }
-        Ok(!self.strict || report.missed().next().is_none())
+        if self.strict && report.missed().next().is_some() {
+            let sentence = "a bound was missed; the table says which";
+            return Err(Failure::failed(sentence));
+        }
+        Ok(())
     }
 }

@@ -6,7 +6,6 @@ pub(crate) mod arguments;
 use std::time::Duration;
 
 use cli::failure::Failure;
-use cli::output;
 use cli::progress;
 use cli::units::human_count;
 use client::http::Url;
@@ -40,11 +39,7 @@ pub(crate) fn run(arguments: &DriveArguments) -> Result<(), Failure> {
     });
     bar.end();
     let report = report?;
-    if arguments.report.json {
-        let _ = output::json(&report)?;
-    } else {
-        let _ = output::line(text(&report).trim_end())?;
-    }
+    arguments.report.print(&report, || text(&report))?;
     for failure in &report.failures {
         eprintln!("error: {}", failure.sentence);
     }
@@ -105,7 +100,7 @@ fn way(arguments: &DriveArguments) -> Result<(String, Endpoint), Failure> {
     let url = Url::parse(template).map_err(Failure::misused)?;
     let way = Endpoint::Url {
         path: Template::new(url.path()),
-        method: arguments.method.word().to_owned(),
+        method: arguments.method.name(),
     };
     let scheme = if url.is_secure() { "https" } else { "http" };
     Ok((format!("{scheme}://{}", url.authority()), way))
@@ -171,7 +166,7 @@ fn text(report: &Report) -> String {
          receipts  {} subscribers, {} online, {} written, {} queued, {} shed\n\
          latency   {}, from due to receipt\n\
          mean      {}\n\
-         processor {cpu_seconds:.2} s{}\n",
+         processor {cpu_seconds:.2} s{}",
         count(events.due),
         count(events.sent),
         count(events.accepted),

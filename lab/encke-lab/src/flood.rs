@@ -9,7 +9,6 @@ use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use cli::failure::Failure;
-use cli::output;
 use cli::progress::ProgressBar;
 use cli::units::{human_count, human_size};
 use client::decode::Transport;
@@ -18,25 +17,15 @@ use load::flood::credentials::{Credentials, TokenSigner};
 use load::flood::order::Check;
 use load::flood::report::Report;
 use load::flood::targets::Targets;
-use load::flood::watch::{self, AwaitOwed, Progress, StopCondition};
+use load::flood::watch::{self, Progress};
 use load::flood::{Flood, Options};
 use machine::interrupt::Interrupt;
 
-use arguments::{CredentialArguments, FloodArguments};
+use arguments::{ClientArguments, CredentialArguments, FloodArguments};
 
 /// Opens the clients, keeps them open, and prints the report.
 pub(crate) fn run(arguments: &FloodArguments) -> Result<(), Failure> {
-    let options = options(arguments)?;
-    let end = &arguments.end;
-    let until = StopCondition {
-        duration: end.duration,
-        events: end.count,
-        owed: arguments.recovery.owed.as_ref().map(|log| AwaitOwed {
-            log: log.clone(),
-            friends: arguments.recovery.friends.clone(),
-            patience: arguments.recovery.patience,
-        }),
-    };
+    let options = options(&arguments.clients)?;
     let interrupt = Interrupt::catch()?;
     let progress = ProgressBar::of(options.connections.into(), "clients");
     let mut printer = ProgressPrinter {
@@ -46,7 +35,8 @@ pub(crate) fn run(arguments: &FloodArguments) -> Result<(), Failure> {
         has_explained: false,
     };
     let tell = |flood: &Flood, news: &Progress| printer.tell(flood, news);
-    let report = watch::run(&options, &until, &end.expectations, &interrupt, tell);
+    let (until, expectations) = (&arguments.until, &arguments.expectations);
+    let report = watch::run(&options, until, expectations, &interrupt, tell);
     progress.end();
     conclude(&report?, arguments)
 }
@@ -56,11 +46,8 @@ fn conclude(report: &Report, arguments: &FloodArguments) -> Result<(), Failure> 
     for failure in &report.totals.failures {
         eprintln!("warning: {failure}");
     }
-    let _ = if arguments.report.json {
-        output::json(report)?
-    } else {
-        output::line(report.table().trim_end())?
-    };
+    let table = || report.table().trim_end().to_owned();
+    arguments.report.print(report, table)?;
     let unmet_expectations: Vec<&str> = report.unmet_expectations().collect();
     if !unmet_expectations.is_empty() {
         return Err(Failure::failed(unmet_expectations.join("; ")));
@@ -121,7 +108,8 @@ fn line(news: &Progress, connections: u32) -> String {
     line
 }
 
-fn options(arguments: &FloodArguments) -> Result<Options, Failure> {
+/// Returns the options of the clients.
+pub(crate) fn options(arguments: &ClientArguments) -> Result<Options, Failure> {
     let (targets, name) = targets(arguments)?;
     let connections = arguments.connections.unwrap_or(match arguments.urls {
         Some(_) => targets.count(),
@@ -189,7 +177,7 @@ fn credentials(arguments: &CredentialArguments) -> Result<Credentials, Failure> 
 }
 
 /// Returns the addresses to connect to, and their name in reports.
-fn targets(arguments: &FloodArguments) -> Result<(Targets, String), Failure> {
+fn targets(arguments: &ClientArguments) -> Result<(Targets, String), Failure> {
     if let Some(path) = &arguments.urls {
         let name = path.display().to_string();
         let text = fs::read_to_string(path)

@@ -21,10 +21,10 @@ use cli::manual::{self, CompletionsArguments, ManArguments};
 use compare::CompareArguments;
 use drive::arguments::DriveArguments;
 use flood::arguments::FloodArguments;
-use friends::arguments::FriendsArguments;
-use plot::arguments::PlotArguments;
-use prove::arguments::ProveArguments;
-use record::arguments::RecordArguments;
+use friends::FriendsArguments;
+use plot::PlotArguments;
+use prove::ProveArguments;
+use record::RecordArguments;
 
 /// Tools that load, measure and prove a push server.
 #[derive(Debug, Parser)]
@@ -49,16 +49,16 @@ enum Verb {
     #[command(after_help = drive::arguments::HELP)]
     Drive(Box<DriveArguments>),
     /// Generate a graph of friends, or load one
-    #[command(after_help = friends::arguments::HELP)]
+    #[command(after_help = friends::HELP)]
     Friends(FriendsArguments),
     /// Run the whole experiment, a server and its users, and write a report
-    #[command(after_help = prove::arguments::HELP)]
+    #[command(after_help = prove::HELP)]
     Prove(ProveArguments),
     /// Record what a process and its machine use
-    #[command(after_help = record::arguments::HELP)]
+    #[command(after_help = record::HELP)]
     Record(RecordArguments),
     /// Plot a recording
-    #[command(after_help = plot::arguments::HELP)]
+    #[command(after_help = plot::HELP)]
     Plot(PlotArguments),
     /// Measure a server beside a minimal one or beside its peers
     #[command(after_help = compare::HELP)]

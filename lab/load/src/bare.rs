@@ -12,12 +12,11 @@
 //!   each with an id and a publisher's stamp
 //! - `quit`, or the end of the input, ends it
 //!
-//! `clients` has minimal clients for it. `ask` (clients) and `echo` (server) are a minimal pair for
-//! request-response servers and proxies.
+//! `clients` has minimal clients for it. `ask` (clients) and [`echo`] (server) are a minimal pair
+//! for request-response servers and proxies.
 
 pub mod ask;
 pub mod clients;
-pub mod echo;
 mod holder;
 mod message;
 
@@ -32,7 +31,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::poll::Waker;
-use holder::Holder;
+use holder::{Holder, Reply};
 use machine::clock::realtime_nanos;
 use machine::failure::{Context, Outcome};
 use machine::host;
@@ -136,6 +135,19 @@ pub fn run(options: &Options, input: impl BufRead, mut output: impl Write) -> Ou
     Ok(())
 }
 
+/// Minimal echo server on one thread: the backend when a proxy is measured. Requests must fit into
+/// a socket buffer. Returns only after an error of the poller.
+///
+/// # Errors
+///
+/// If listening on `address` fails.
+pub fn echo(address: SocketAddr) -> Outcome<()> {
+    let (_commands, mailbox) = channel();
+    let waker = Waker::new().context("making an eventfd")?;
+    Holder::new(address, Reply::Echo, &waker)?.run(&mailbox, &waker);
+    Ok(())
+}
+
 /// Handle of a worker: its mailbox and the waker that makes it read the mailbox.
 #[derive(Debug)]
 struct Worker {
@@ -149,16 +161,21 @@ fn start(options: &Options) -> Outcome<Vec<Worker>> {
     for index in 0..options.workers.max(1) {
         let (commands, mailbox) = channel();
         let waker = Arc::new(Waker::new().context("making an eventfd")?);
-        let (options, thread_waker, ready) = (options.clone(), waker.clone(), ready.clone());
+        let (thread_waker, ready) = (waker.clone(), ready.clone());
+        let Options {
+            listen,
+            private_fds,
+            ..
+        } = *options;
         thread::Builder::new()
             .name(format!("bare-{index}"))
             .stack_size(STACK_BYTES)
             .spawn(move || {
-                let unshared = match options.private_fds {
+                let unshared = match private_fds {
                     true => host::unshare_descriptor_table(),
                     false => Ok(()),
                 };
-                match unshared.and_then(|()| Holder::new(&options, &thread_waker)) {
+                match unshared.and_then(|()| Holder::new(listen, Reply::Head, &thread_waker)) {
                     Ok(mut holder) => {
                         let _ = ready.send(Ok(()));
                         holder.run(&mailbox, &thread_waker);

@@ -27,7 +27,7 @@ pub use request::Endpoint;
 pub use schedule::Pace;
 pub use targets::TargetDistribution;
 
-use crate::poll::{EventBatch, Poller, Readiness};
+use crate::poll::{EventBatch, Poller};
 use crate::published::Published;
 use client::http::Url;
 use client::tls::{Authorities, Resumption, TlsClient};
@@ -243,7 +243,7 @@ impl Drive {
     }
 
     fn run(&mut self, interrupt: &Interrupt, observe: &mut impl FnMut(&Progress)) -> Outcome<()> {
-        let mut batch = EventBatch::new();
+        let mut batch = EventBatch::default();
         loop {
             let now = self.now();
             self.check_stop(interrupt, now);
@@ -263,7 +263,7 @@ impl Drive {
             self.poller
                 .wait(&mut batch, Some(self.pause(now)))
                 .context("waiting for sockets")?;
-            for Readiness { token, flags } in batch.iter() {
+            for (token, flags) in batch.iter() {
                 let now = self.now();
                 self.with_publisher(token as usize, now, |publisher, with| {
                     publisher.on_ready(flags, with)

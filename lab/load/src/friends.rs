@@ -62,41 +62,19 @@ pub enum End {
 
 /// Writes the friendships of a generated graph to `out`, one line `a b` for each with `a` the newer
 /// user. Calls `observe` from time to time with the number of users made; it returns whether to go
-/// on.
+/// on. The report has the neighbourhood of user `around`, if that user was made.
 ///
 /// # Errors
 ///
-/// When the options are invalid, there is not enough memory for the edges, or `out` cannot be
-/// written. A reader that closes the pipe is [`End::Unread`], and no error.
+/// When the options are invalid, there is no such user, there is not enough memory for the edges,
+/// or `out` cannot be written. A reader that closes the pipe is [`End::Unread`], and no error.
 pub fn write(
     options: Options,
-    out: &mut impl Write,
-    observe: impl FnMut(u32) -> bool,
-) -> Outcome<End> {
-    write_around(None, options, out, observe)
-}
-
-/// Like [`write()`], and the report also has the neighbourhood of user `around`, if that user was
-/// made.
-///
-/// # Errors
-///
-/// Those of [`write()`], and when there is no such user.
-pub fn write_around(
     around: Option<u32>,
-    options: Options,
     out: &mut impl Write,
     mut observe: impl FnMut(u32) -> bool,
 ) -> Outcome<End> {
-    options.check()?;
-    if let Some(user) = around
-        && !(1..=options.users).contains(&user)
-    {
-        return Err(Failure::new(format!(
-            "there is no user {user}: ids are 1 to {}",
-            options.users
-        )));
-    }
+    options.check(around)?;
     let begun = Instant::now();
     let mut generator = Generator::new(options)?;
     let mut lines = Lines::default();
@@ -130,12 +108,13 @@ pub fn write_around(
 }
 
 impl Options {
-    /// Checks the options.
+    /// Checks the options, and that there is a user `around`.
     ///
     /// # Errors
     ///
-    /// When the degree is zero, or there are too few users for it or too many.
-    pub fn check(&self) -> Outcome<()> {
+    /// When the degree is zero, there are too few users for it or too many, or there is no such
+    /// user.
+    pub fn check(&self, around: Option<u32>) -> Outcome<()> {
         let Self { users, degree, .. } = *self;
         if degree == 0 {
             return Err(Failure::new(
@@ -152,6 +131,13 @@ impl Options {
         if users > USERS_MAX {
             return Err(Failure::new(format!(
                 "{users} users are too many: give at most {USERS_MAX}"
+            )));
+        }
+        if let Some(user) = around
+            && !(1..=users).contains(&user)
+        {
+            return Err(Failure::new(format!(
+                "there is no user {user}: ids are 1 to {users}"
             )));
         }
         Ok(())
@@ -245,7 +231,7 @@ mod tests {
 
     fn list(options: Options) -> (String, Report) {
         let mut out = Vec::new();
-        match write(options, &mut out, |_| true).unwrap() {
+        match write(options, None, &mut out, |_| true).unwrap() {
             End::Written(report) => (String::from_utf8(out).unwrap(), report),
             End::Unread => panic!("a vector is never closed"),
         }
@@ -279,7 +265,10 @@ mod tests {
                 Ok(())
             }
         }
-        assert!(matches!(write(SMALL, &mut Gone, |_| true), Ok(End::Unread)));
+        assert!(matches!(
+            write(SMALL, None, &mut Gone, |_| true),
+            Ok(End::Unread)
+        ));
     }
 
     #[test]
@@ -289,7 +278,7 @@ mod tests {
             ..SMALL
         };
         let mut out = Vec::new();
-        let end = write(options, &mut out, |users| users < 50_000).unwrap();
+        let end = write(options, None, &mut out, |users| users < 50_000).unwrap();
         let End::Written(report) = end else {
             panic!("a vector is never closed");
         };
@@ -320,7 +309,7 @@ mod tests {
                 degree,
                 seed: 1,
             };
-            let error = options.check().unwrap_err().to_string();
+            let error = options.check(None).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");
         }
     }

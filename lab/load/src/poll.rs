@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
 
@@ -21,19 +22,8 @@ pub struct Poller {
 }
 
 /// Events of a wait. Reused from wait to wait.
-pub struct EventBatch {
-    events: Vec<epoll::Event>,
-    filled: usize,
-}
-
-/// Readiness of one socket.
-#[derive(Debug, Clone, Copy)]
-pub struct Readiness {
-    /// Token given to [`Poller::add`].
-    pub token: u64,
-    /// What it is ready for.
-    pub flags: Interest,
-}
+#[derive(Default)]
+pub struct EventBatch(Vec<epoll::Event>);
 
 impl Poller {
     /// Creates an empty poller.
@@ -93,42 +83,21 @@ impl Poller {
             tv_sec: timeout.as_secs().cast_signed(),
             tv_nsec: timeout.subsec_nanos().into(),
         });
-        batch.filled = match epoll::wait(&self.epoll, &mut batch.events[..], timeout.as_ref()) {
-            Err(Errno::INTR) => 0,
-            filled => filled?,
-        };
-        Ok(())
+        batch.0.clear();
+        batch.0.reserve(BATCH_MAX);
+        let room = spare_capacity(&mut batch.0);
+        match epoll::wait(&self.epoll, room, timeout.as_ref()) {
+            Err(Errno::INTR) => Ok(()),
+            waited => Ok(waited.map(drop)?),
+        }
     }
 }
 
 impl EventBatch {
-    /// Creates a batch with room for one wait.
-    pub fn new() -> Self {
-        let nothing = epoll::Event {
-            flags: Interest::empty(),
-            data: epoll::EventData::new_u64(0),
-        };
-        Self {
-            events: vec![nothing; BATCH_MAX],
-            filled: 0,
-        }
-    }
-
-    /// Iterates over the events of the last wait.
-    pub fn iter(&self) -> impl Iterator<Item = Readiness> + '_ {
-        self.events[..self.filled].iter().map(|event| {
-            let (flags, data) = (event.flags, event.data);
-            Readiness {
-                token: data.u64(),
-                flags,
-            }
-        })
-    }
-}
-
-impl Default for EventBatch {
-    fn default() -> Self {
-        Self::new()
+    /// Iterates over the events of the last wait: the token given to [`Poller::add`], and what the
+    /// socket is ready for.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, Interest)> + '_ {
+        self.0.iter().map(|event| (event.data.u64(), event.flags))
     }
 }
 

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::record::process::stat_of;
 use machine::failure::{Context, Failure, Outcome};
+use machine::host::number_after;
 
 /// Unit of `utime` and `stime` in `/proc/PID/stat` (USER_HZ): 10 ms on all current Linux machines.
 const TICK_NANOS: u64 = 10_000_000;
@@ -33,18 +34,11 @@ impl Memory {
     pub fn of(pid: u32) -> Outcome<Self> {
         let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))
             .context(format_args!("reading the memory of process {pid}"))?;
-        let field = |name: &str| -> u64 {
-            text.lines()
-                .filter_map(|line| line.strip_prefix(name))
-                .filter_map(|rest| rest.trim_start_matches(':').split_whitespace().next())
-                .filter_map(|kilobytes| kilobytes.parse::<u64>().ok())
-                .sum::<u64>()
-                * 1024
-        };
+        let field = |name| number_after(&text, name).unwrap_or(0) * 1024;
         Ok(Self {
-            resident: field("Rss"),
+            resident: field("Rss:"),
             proportional: field("Pss:"),
-            private: field("Private_Clean") + field("Private_Dirty"),
+            private: field("Private_Clean:") + field("Private_Dirty:"),
         })
     }
 }

@@ -11,9 +11,10 @@ use cli::failure::Failure;
 use cli::secret::Secret;
 use cli::values::check_control;
 use control::{AdminConfig, AdminSource, BackendReport, Backends, Control};
-use proxy::hello;
+use proxy::hello::Hello;
 use proxy::tcp::{BackendState, Proxy};
 use reactor::Snapshot;
+use serde::Serialize;
 
 /// The address and the token of the admin endpoints.
 #[derive(Debug, Clone)]
@@ -49,6 +50,15 @@ impl AdminEndpoints {
         };
         control::serve_admin(config, source).map_err(Failure::failed)
     }
+}
+
+/// Addresses and process id of a program that is ready, for `--ports-file`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Ports<L> {
+    pub(crate) listen: L,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) control: Option<SocketAddr>,
+    pub(crate) pid: u32,
 }
 
 /// Source of the endpoints of `encke-proxy tcp`.
@@ -96,7 +106,7 @@ impl AdminSource for ProxyAdmin {
 }
 
 /// Source of the endpoints of `encke-proxy hello`.
-pub(crate) struct HelloAdmin(pub(crate) hello::Handle);
+pub(crate) struct HelloAdmin(pub(crate) Arc<Hello>);
 
 impl AdminSource for HelloAdmin {
     fn program(&self) -> &'static str {

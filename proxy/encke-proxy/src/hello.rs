@@ -1,27 +1,87 @@
 //! `encke-proxy hello`: a server that answers every request with the same response.
 
-/// Arguments of the command.
-pub(crate) mod arguments;
-
 use std::fs;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process;
+use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
+use clap::Args;
+use cli::arguments::TokenArguments;
 use cli::failure::Failure;
 use cli::output;
 use cli::ports_file;
 use cli::signals::{self, Request};
-use cli::values::LogFormat;
-use cli::values::WORKERS_MAX;
+use cli::units;
+use cli::values::{LogFormat, WORKERS, WORKERS_MAX, address};
 use cli::{descriptors, logs};
 use control::Control;
 use proxy::hello::{Answer, Hello, Settings};
-use serde::Serialize;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::admin::{AdminEndpoints, HelloAdmin};
-use arguments::HelloArguments;
+use crate::admin::{AdminEndpoints, HelloAdmin, Ports};
+
+pub(crate) const HELP: &str = "\
+Request heads are checked as by `encke serve`: an ambiguous head is refused. Request bodies are
+skipped. With --private-fds the limit on open files holds for each worker.
+
+--defer-accept saves a system call and a wake-up for each short connection; a client that connects
+and sends nothing is not accepted for ten seconds. --fastopen needs a kernel that allows it for
+servers (sysctl net.ipv4.tcp_fastopen=3), and fails with an error otherwise.
+
+--control opens read-only admin endpoints for `encke top` and Prometheus. Their address must be on
+this machine, or they need a token.
+
+Examples:
+  encke-proxy hello
+  encke-proxy hello --listen 127.0.0.1:9000 --body '{\"ok\":true}' \
+--header 'Content-Type: application/json'
+  encke-proxy hello --status 503 --header 'Retry-After: 5'
+  encke-proxy hello --control 127.0.0.1:8081";
+
+#[derive(Debug, Args)]
+pub(crate) struct HelloArguments {
+    /// Address to listen at; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// Body of the answer [default: hello, or none if the status allows no body]
+    #[arg(long, value_name = "TEXT")]
+    body: Option<String>,
+    /// Status of the answer
+    #[arg(long, value_name = "CODE", default_value_t = 200)]
+    status: u16,
+    /// Header field of the answer, as `Name: value`; may be repeated
+    #[arg(long, value_name = "FIELD")]
+    header: Vec<String>,
+    /// Worker threads [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(WORKERS))]
+    workers: Option<u16>,
+    /// Give each worker a descriptor table of its own, so that the limit on open files holds for
+    /// each
+    #[arg(long)]
+    private_fds: bool,
+    /// Accept connections only after their requests have come (TCP_DEFER_ACCEPT)
+    #[arg(long)]
+    defer_accept: bool,
+    /// Accept requests in the first packet of a connection (TCP Fast Open)
+    #[arg(long)]
+    fastopen: bool,
+    // Not ENCKE_CONTROL: there, commands find the control listener of a server.
+    /// Address of read-only admin endpoints (/v1/stats, /metrics, /healthz); port 0 takes a free
+    /// one [default: none]
+    #[arg(long, value_name = "ADDRESS", env = "ENCKE_HELLO_CONTROL", value_parser = address)]
+    control: Option<SocketAddr>,
+    #[command(flatten)]
+    token: TokenArguments,
+    /// Close a connection that is silent for this long
+    #[arg(long, value_name = "TIME", default_value = "75s", value_parser = units::duration)]
+    idle_timeout: Duration,
+    /// File to write the address and the process id to, as JSON, when the server is ready
+    #[arg(long, value_name = "FILE")]
+    ports_file: Option<PathBuf>,
+}
 
 /// Serves until a signal stops it.
 pub(crate) fn run(arguments: &HelloArguments) -> Result<(), Failure> {
@@ -50,13 +110,14 @@ pub(crate) fn run(arguments: &HelloArguments) -> Result<(), Failure> {
         fast_open: arguments.fastopen,
     })
     .map_err(Failure::failed)?;
-    let handle = hello.handle();
+    let hello = Arc::new(hello);
+    let ending = Arc::clone(&hello);
     // If this fails, the process ends, and its workers with it.
-    let control = admin.map(|endpoints| endpoints.serve(HelloAdmin(hello.handle())));
+    let control = admin.map(|endpoints| endpoints.serve(HelloAdmin(Arc::clone(&hello))));
     let control = control.transpose()?;
     signals::handle(caught, move |request| {
         if let Request::End(_) = request {
-            handle.end();
+            ending.end();
         }
     })?;
     let ports = Ports {
@@ -84,14 +145,6 @@ fn admin(arguments: &HelloArguments) -> Result<Option<AdminEndpoints>, String> {
         return Ok(None);
     };
     AdminEndpoints::new(listen, arguments.token.secret()?).map(Some)
-}
-
-#[derive(Debug, Serialize)]
-struct Ports {
-    listen: SocketAddr,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    control: Option<SocketAddr>,
-    pid: u32,
 }
 
 /// The bit of `net.ipv4.tcp_fastopen` that lets servers take data with the first packet

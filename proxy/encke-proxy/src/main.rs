@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use cli::manual::{self, CompletionsArguments, ManArguments};
 
-use hello::arguments::HelloArguments;
+use hello::HelloArguments;
 use tcp::arguments::ProxyArguments;
 
 /// A TCP proxy with health checks, limits and latency, and a server that answers every request with
@@ -34,7 +34,7 @@ enum Verb {
     #[command(after_help = tcp::arguments::HELP)]
     Tcp(Box<ProxyArguments>),
     /// Answer every HTTP request with the same response
-    #[command(after_help = hello::arguments::HELP)]
+    #[command(after_help = hello::HELP)]
     Hello(HelloArguments),
     /// Print a script that completes commands and flags in a shell
     #[command(

@@ -30,10 +30,9 @@ use proxy::tcp::{
 };
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
-use serde::Serialize;
 
-use crate::admin::ProxyAdmin;
-use arguments::ProxyArguments;
+use crate::admin::{Ports, ProxyAdmin};
+use arguments::{ConfigSources, ProxyArguments};
 
 /// Relays connections until a signal stops it.
 pub(crate) fn run(arguments: &ProxyArguments) -> Result<(), Failure> {
@@ -41,8 +40,8 @@ pub(crate) fn run(arguments: &ProxyArguments) -> Result<(), Failure> {
         settings,
         access_log,
         admin,
-    } = config::read(arguments).map_err(Failure::Misused)?;
-    if arguments.check_config {
+    } = arguments.sources.read().map_err(Failure::Misused)?;
+    if arguments.sources.check_config {
         return output::line("the configuration is valid").map(drop);
     }
     logs::start(LogFormat::Text, arguments.log_level);
@@ -77,7 +76,7 @@ fn handle_signals(
 ) -> Result<(), Failure> {
     let proxy = Arc::clone(proxy);
     let drain_timeout = settings.drain_timeout;
-    let reader = config::Reader::new(arguments);
+    let sources = arguments.sources.clone();
     signals::handle(caught, move |request| match request {
         Request::End(_) => {
             tracing::info!(
@@ -91,13 +90,13 @@ fn handle_signals(
             if let Some(reopener) = &reopener {
                 reopener.reopen();
             }
-            reload(&proxy, &reader);
+            reload(&proxy, &sources);
         }
     })
 }
 
-fn reload(proxy: &Proxy, reader: &config::Reader) {
-    let problems = match reader.read() {
+fn reload(proxy: &Proxy, sources: &ConfigSources) {
+    let problems = match sources.read() {
         Ok(config) => {
             let listeners = &config.settings.listeners;
             match proxy.reload(listeners) {
@@ -218,12 +217,4 @@ fn announce(
         ports_file::write(path, &ports)?;
     }
     Ok(())
-}
-
-#[derive(Debug, Serialize)]
-struct Ports {
-    listen: Vec<SocketAddr>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    control: Option<SocketAddr>,
-    pid: u32,
 }

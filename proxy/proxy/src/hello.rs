@@ -38,10 +38,8 @@ mod tests;
 #[cfg(test)]
 mod sim;
 
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use reactor::{ListenerOptions, RateLimitedWarnings, Reservation, Snapshot, System};
@@ -77,21 +75,25 @@ type Workers = crate::workers::Workers<WorkerCommand, Metric, { Metric::ALL.len(
 /// Running server.
 pub struct Hello {
     address: SocketAddr,
-    workers: Arc<Workers>,
+    workers: Workers,
 }
 
-/// Handle to a running server for other threads. Cheap to clone.
-#[derive(Debug, Clone)]
-pub struct Handle(Arc<Workers>);
-
 /// Reason why a server did not start.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Another program listens on the address.
+    #[error(
+        "{0} is in use: another program listens there; end it or choose another address with \
+         --listen"
+    )]
     AddressInUse(SocketAddr),
     /// The address cannot be bound.
+    #[error("cannot listen at {0}: {1}")]
     Bind(SocketAddr, io::Error),
     /// A worker could not be set up.
+    #[error(
+        "worker {0} could not be set up: {1}; each worker needs three descriptors and a thread"
+    )]
     Worker(u16, io::Error),
 }
 
@@ -136,10 +138,7 @@ impl Hello {
         let end = |workers: &Workers| workers.end(|| WorkerCommand::End);
         let workers = Workers::start(threads, prepare, Worker::run, end)
             .map_err(|(number, error)| StartError::Worker(number, error))?;
-        Ok(Self {
-            address,
-            workers: Arc::new(workers),
-        })
+        Ok(Self { address, workers })
     }
 
     /// Returns the address that the server listens on.
@@ -147,17 +146,28 @@ impl Hello {
         self.address
     }
 
-    /// Returns a handle for other threads.
-    pub fn handle(&self) -> Handle {
-        Handle(Arc::clone(&self.workers))
+    /// Ends the workers. Requests that have arrived are answered, and no more connections are
+    /// accepted.
+    pub fn end(&self) {
+        self.workers.end(|| WorkerCommand::End);
     }
 
-    /// Waits until all workers have ended, which they do after [`Handle::end`].
+    /// Returns whether the server is shutting down.
+    pub fn is_ending(&self) -> bool {
+        self.workers.is_ending()
+    }
+
+    /// Returns the metrics of all workers.
+    pub fn snapshot(&self) -> Snapshot {
+        self.workers.snapshot(Metric::MailboxMessages as usize)
+    }
+
+    /// Waits until all workers have ended, which they do after [`end`](Self::end).
     ///
     /// # Errors
     ///
     /// When a worker's poller failed.
-    pub fn join(self) -> io::Result<()> {
+    pub fn join(&self) -> io::Result<()> {
         self.workers.join()
     }
 }
@@ -173,41 +183,3 @@ fn listener_options(settings: &Settings) -> ListenerOptions {
         send_buffer: None,
     }
 }
-
-impl Handle {
-    /// Ends the workers. Requests that have arrived are answered, and no more connections are
-    /// accepted.
-    pub fn end(&self) {
-        self.0.end(|| WorkerCommand::End);
-    }
-
-    /// Returns whether the server is shutting down.
-    pub fn is_ending(&self) -> bool {
-        self.0.is_ending()
-    }
-
-    /// Returns the metrics of all workers.
-    pub fn snapshot(&self) -> Snapshot {
-        self.0.snapshot(Metric::MailboxMessages as usize)
-    }
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::AddressInUse(address) => write!(
-                f,
-                "{address} is in use: another program listens there; end it or choose another \
-                 address with --listen"
-            ),
-            Self::Bind(address, error) => write!(f, "cannot listen at {address}: {error}"),
-            Self::Worker(number, error) => write!(
-                f,
-                "worker {number} could not be set up: {error}; each worker needs three \
-                 descriptors and a thread"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for StartError {}

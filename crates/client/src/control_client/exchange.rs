@@ -110,11 +110,7 @@ impl ControlClient {
         {
             return Ok(connection);
         }
-        let opened = match &self.tls {
-            Some(config) => Connection::open_secure(&self.url, config),
-            None => Connection::open(&self.url),
-        };
-        opened
+        Connection::open(&self.url, self.tls.as_ref())
             .and_then(|connection| {
                 connection.set_read_timeout(self.read_timeout)?;
                 Ok(connection)

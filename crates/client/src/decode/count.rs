@@ -154,11 +154,6 @@ const EMPTY_MAX: u8 = 2;
 const DUE_MIN: u64 = 1_000_000_000_000_000_000;
 
 impl Counter {
-    /// Returns a decoder at the start of a body.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Reads bytes of the body, and passes what they complete to `tell`.
     #[inline]
     pub fn bytes(&mut self, transport: Transport, bytes: &[u8], mut tell: impl FnMut(Noticed)) {
@@ -240,7 +235,7 @@ impl Counter {
             Line::Payload => self.stamp.bytes(b"\n"),
             Line::Data(matched) if usize::from(matched) == DATA.len() => self.has_data = true,
             Line::Id(matched) if usize::from(matched) < ID.len() => {}
-            Line::Id(_) | Line::IdStart => self.id = event_id::Reader::new(),
+            Line::Id(_) | Line::IdStart => self.id = event_id::Reader::default(),
             Line::Type(matched) => self.end_type(matched),
             Line::TypeStart => self.notice = None,
             _ => {}
@@ -276,7 +271,7 @@ impl Counter {
             (Line::TypeStart | Line::Type(_), _) => self.type_byte(byte),
             (Line::IdStart, _) => {
                 // The last of several counts.
-                self.id = event_id::Reader::new();
+                self.id = event_id::Reader::default();
                 if byte != b' ' {
                     self.id.push(byte);
                 }
@@ -448,7 +443,7 @@ mod tests {
     };
 
     fn noticed(transport: Transport, pieces: &[&[u8]]) -> Vec<Noticed> {
-        let (mut counter, mut seen) = (Counter::new(), Vec::new());
+        let (mut counter, mut seen) = (Counter::default(), Vec::new());
         for piece in pieces {
             counter.bytes(transport, piece, |what| seen.push(what));
         }
@@ -590,7 +585,7 @@ mod tests {
         let body = format!("7\r\nwelcome\r\n2\r\nhi\r\n{size:x}\r\n{stamp}\r\n");
         let body = body.as_bytes();
         for at in 1..body.len() {
-            let (mut framing, mut counter) = (Framing::chunked(), Counter::new());
+            let (mut framing, mut counter) = (Framing::chunked(), Counter::default());
             let mut seen = Vec::new();
             for mut input in [&body[..at], &body[at..]] {
                 while let Some(piece) = framing.next(&mut input).unwrap() {

@@ -49,18 +49,6 @@ enum Part {
 }
 
 impl Reader {
-    /// Returns a reader at the start of an id.
-    pub const fn new() -> Self {
-        Self {
-            hash: HASH_START,
-            epoch: HASH_START,
-            sequence: 0,
-            outer: 0,
-            digits: 0,
-            part: Part::First,
-        }
-    }
-
     /// Reads the next byte of the id.
     #[inline]
     pub fn push(&mut self, byte: u8) {
@@ -115,15 +103,23 @@ impl Reader {
 impl EventId {
     /// Returns the id that `text` is, unless it does not end in a counter.
     pub fn of(text: &str) -> Option<Self> {
-        let mut reader = Reader::new();
+        let mut reader = Reader::default();
         text.bytes().for_each(|byte| reader.push(byte));
         reader.finish()
     }
 }
 
+/// A reader at the start of an id.
 impl Default for Reader {
     fn default() -> Self {
-        Self::new()
+        Self {
+            hash: HASH_START,
+            epoch: HASH_START,
+            sequence: 0,
+            outer: 0,
+            digits: 0,
+            part: Part::First,
+        }
     }
 }
 

@@ -12,11 +12,6 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Returns a reader at the start of a stream.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Reads `bytes`, and passes each line that they complete to `tell`, without its end. A line
     /// that is longer than [`LINE_MAX`] is passed as `None`.
     pub fn read(&mut self, mut bytes: &[u8], mut tell: impl FnMut(Option<&[u8]>)) {
@@ -48,7 +43,7 @@ mod tests {
     use super::*;
 
     fn read(pieces: &[&[u8]]) -> Vec<Option<Vec<u8>>> {
-        let (mut reader, mut lines) = (Reader::new(), Vec::new());
+        let (mut reader, mut lines) = (Reader::default(), Vec::new());
         for piece in pieces {
             reader.read(piece, |line| lines.push(line.map(<[u8]>::to_vec)));
         }

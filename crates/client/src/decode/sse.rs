@@ -39,11 +39,6 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Returns a reader at the start of a stream.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Reads `bytes`, and appends the elements that they complete to `out`.
     pub fn read(&mut self, bytes: &[u8], out: &mut Vec<Signal>) {
         for &byte in bytes {
@@ -123,7 +118,7 @@ mod tests {
     use super::*;
 
     fn read(pieces: &[&[u8]]) -> Vec<Signal> {
-        let (mut reader, mut out) = (Reader::new(), Vec::new());
+        let (mut reader, mut out) = (Reader::default(), Vec::new());
         for piece in pieces {
             reader.read(piece, &mut out);
         }

@@ -99,11 +99,6 @@ struct Frame {
 }
 
 impl Reader {
-    /// Returns a decoder for the bytes after the handshake.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Reads the next piece from `input`, and advances `input` past it. Returns `None` if more
     /// input is needed.
     ///
@@ -273,7 +268,7 @@ mod tests {
 
     /// Messages, and control frames as text.
     fn read(pieces: &[&[u8]]) -> Result<Vec<String>, Malformed> {
-        let (mut reader, mut seen, mut message) = (Reader::new(), Vec::new(), Vec::new());
+        let (mut reader, mut seen, mut message) = (Reader::default(), Vec::new(), Vec::new());
         for piece in pieces {
             let mut input = *piece;
             while let Some(piece) = reader.next(&mut input)? {

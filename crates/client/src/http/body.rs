@@ -8,7 +8,7 @@ use crate::decode::framing::{Framing, Piece};
 /// Reader of the body of a response. A read that timed out may be repeated.
 #[derive(Debug)]
 pub struct Body<'a> {
-    stream: &'a mut BufReader<Stream>,
+    stream: &'a mut BufReader<Box<dyn Stream>>,
     framing: Framing,
     ended: bool,
 }
@@ -25,7 +25,7 @@ pub enum Part {
 }
 
 impl<'a> Body<'a> {
-    pub(super) fn new(stream: &'a mut BufReader<Stream>, framing: Framing) -> Self {
+    pub(super) fn new(stream: &'a mut BufReader<Box<dyn Stream>>, framing: Framing) -> Self {
         Self {
             stream,
             framing,

@@ -9,7 +9,7 @@ use rustls::ClientConfig;
 
 use super::body::{Body, Part};
 use super::chunks::ChunkWriter;
-use super::stream::Stream;
+use super::stream::{Stream, secure};
 use super::url::Url;
 use crate::decode::framing::Framing;
 use crate::decode::head::Head;
@@ -26,7 +26,10 @@ const READ_BYTES: usize = 32 * 1024;
 /// A kept-alive connection, for one request after the other.
 #[derive(Debug)]
 pub struct Connection {
-    stream: BufReader<Stream>,
+    stream: BufReader<Box<dyn Stream>>,
+    /// The socket of the stream.
+    socket: TcpStream,
+    is_secure: bool,
     host: String,
     must_close: bool,
 }
@@ -67,32 +70,27 @@ pub enum RequestBody<'a> {
 }
 
 impl Connection {
-    /// Connects to the host of `url` without TLS.
-    ///
-    /// # Errors
-    ///
-    /// When the host has no address, or the connection is refused or takes too long.
-    pub fn open(url: &Url) -> io::Result<Self> {
-        Ok(Self::over(Stream::Plain(connect(url)?), url))
-    }
-
-    /// Connects to the host of `url` with TLS, and completes the handshake.
+    /// Connects to the host of `url`. With a configuration of TLS, also completes its handshake.
     ///
     /// # Errors
     ///
     /// When the host has no address, the connection is refused or takes too long, or the handshake
     /// fails; [`crate::tls::handshake_error`] finds the reason in the error.
-    pub fn open_secure(url: &Url, config: &Arc<ClientConfig>) -> io::Result<Self> {
-        let stream = Stream::secure(connect(url)?, url.host(), config, CONNECT_TIMEOUT)?;
-        Ok(Self::over(stream, url))
-    }
-
-    fn over(stream: Stream, url: &Url) -> Self {
-        Self {
+    pub fn open(url: &Url, tls: Option<&Arc<ClientConfig>>) -> io::Result<Self> {
+        let socket = TcpStream::connect_timeout(&url.resolve()?, CONNECT_TIMEOUT)?;
+        socket.set_nodelay(true)?;
+        let carrier = socket.try_clone()?;
+        let stream: Box<dyn Stream> = match tls {
+            Some(config) => Box::new(secure(carrier, url.host(), config, CONNECT_TIMEOUT)?),
+            None => Box::new(carrier),
+        };
+        Ok(Self {
             stream: BufReader::with_capacity(READ_BYTES, stream),
+            socket,
+            is_secure: tls.is_some(),
             host: url.authority().to_owned(),
             must_close: false,
-        }
+        })
     }
 
     /// Limits how long a read may wait.
@@ -101,7 +99,7 @@ impl Connection {
     ///
     /// When `timeout` is zero.
     pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        self.stream.get_ref().socket().set_read_timeout(timeout)
+        self.socket.set_read_timeout(timeout)
     }
 
     /// Returns whether the server said that it closes this connection.
@@ -112,12 +110,12 @@ impl Connection {
     /// Returns whether the server closed this connection while it stood idle. With TLS, a session
     /// ticket that has not been read also counts.
     pub fn is_stale(&self) -> bool {
-        let stream = self.stream.get_ref().socket();
-        let peeked = stream
+        let peeked = self
+            .socket
             .set_nonblocking(true)
-            .and_then(|()| stream.peek(&mut [0]))
+            .and_then(|()| self.socket.peek(&mut [0]))
             .map_err(|error| error.kind());
-        stream.set_nonblocking(false).is_err() || peeked != Err(io::ErrorKind::WouldBlock)
+        self.socket.set_nonblocking(false).is_err() || peeked != Err(io::ErrorKind::WouldBlock)
     }
 
     /// Returns a second handle, to write a chunked body while the response is read here.
@@ -126,15 +124,15 @@ impl Connection {
     ///
     /// When there is no descriptor left, or the connection has TLS: its state cannot be shared.
     pub fn chunks(&self) -> io::Result<ChunkWriter<TcpStream>> {
-        match self.stream.get_ref() {
-            Stream::Plain(socket) => Ok(ChunkWriter::new(socket.try_clone()?)),
-            Stream::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
+        match self.is_secure {
+            false => Ok(ChunkWriter::new(self.socket.try_clone()?)),
+            true => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
     /// Returns a writer of a chunked body, after which the response is read.
-    pub(crate) fn body_writer(&mut self) -> ChunkWriter<&mut Stream> {
-        ChunkWriter::new(self.stream.get_mut())
+    pub(crate) fn body_writer(&mut self) -> ChunkWriter<&mut dyn Stream> {
+        ChunkWriter::new(self.stream.get_mut().as_mut())
     }
 
     /// Writes the head of a request, and its body unless that is chunked.
@@ -260,10 +258,4 @@ impl Connection {
         self.body(&answer).read_to_end(&mut bytes)?;
         Ok((answer, bytes))
     }
-}
-
-fn connect(url: &Url) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&url.resolve()?, CONNECT_TIMEOUT)?;
-    stream.set_nodelay(true)?;
-    Ok(stream)
 }

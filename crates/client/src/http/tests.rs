@@ -55,7 +55,7 @@ fn one_connection_serves_several_exchanges() {
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",
         "HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\nno such id",
     ]);
-    let mut connection = Connection::open(&url).unwrap();
+    let mut connection = Connection::open(&url, None).unwrap();
     let mut get = |payload| {
         let (answer, body) = connection
             .exchange("POST", "/x", &[("A", "b")], payload)
@@ -80,7 +80,7 @@ fn one_connection_serves_several_exchanges() {
 #[test]
 fn a_chunked_request_is_written_in_chunks() {
     let (url, server) = scripted(&["HTTP/1.1 204 No Content\r\n\r\n"]);
-    let mut connection = Connection::open(&url).unwrap();
+    let mut connection = Connection::open(&url, None).unwrap();
     connection
         .write("POST", "/x", &[], RequestBody::Chunked)
         .unwrap();
@@ -100,7 +100,7 @@ fn a_chunked_request_is_written_in_chunks() {
 #[test]
 fn a_body_cut_short_is_an_error() {
     let (url, server) = scripted(&["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nab"]);
-    let mut connection = Connection::open(&url).unwrap();
+    let mut connection = Connection::open(&url, None).unwrap();
     let error = connection
         .exchange("GET", "/", &[], RequestBody::None)
         .unwrap_err();

@@ -159,12 +159,12 @@ impl Decoder {
     pub(super) fn new(transport: Transport, whole: bool) -> Self {
         match transport {
             Transport::Sse => Self::Sse {
-                reader: sse::Reader::new(),
+                reader: sse::Reader::default(),
                 whole,
             },
-            Transport::Ndjson => Self::Ndjson(lines::Reader::new()),
+            Transport::Ndjson => Self::Ndjson(lines::Reader::default()),
             Transport::WebSocket => Self::WebSocket {
-                reader: websocket::Reader::new(),
+                reader: websocket::Reader::default(),
                 message: Vec::new(),
             },
             Transport::Chunks | Transport::Poll | Transport::Raw => {

@@ -15,12 +15,8 @@ const POLL_WAIT_SECONDS: u32 = 25;
 
 /// The request that is sent on each connection. Lives as long as the subscriber.
 pub(super) struct Request<'a> {
+    pub(super) options: &'a Options,
     pub(super) url: &'a Url,
-    pub(super) transport: Transport,
-    /// Whether the data of Server-Sent Events is requested as JSON objects.
-    pub(super) whole: bool,
-    pub(super) has_credential: bool,
-    presence: bool,
     /// The configuration of TLS, for an `https` URL.
     tls: Option<Arc<ClientConfig>>,
     path: String,
@@ -28,13 +24,12 @@ pub(super) struct Request<'a> {
     query: Vec<String>,
     /// Value of `Authorization`, if there is a token.
     bearer: Option<String>,
-    seed: u64,
     /// Requests sent.
     count: u32,
 }
 
 impl<'a> Request<'a> {
-    pub(super) fn new(options: &Options, url: &'a Url) -> Outcome<Self> {
+    pub(super) fn new(options: &'a Options, url: &'a Url) -> Outcome<Self> {
         let folder = match options.transport {
             Transport::Sse => "events",
             Transport::Ndjson => "stream",
@@ -65,26 +60,19 @@ impl<'a> Request<'a> {
         }
         let tls = url.is_secure().then(|| options.authorities.config());
         Ok(Self {
+            options,
             url,
-            transport: options.transport,
-            whole: options.whole,
-            has_credential: options.credential.is_some(),
-            presence: options.presence,
             tls: tls.transpose()?.map(Arc::new),
             path,
             query,
             bearer,
-            seed: options.seed,
             count: 0,
         })
     }
 
     /// Connects.
     pub(super) fn connect(&self) -> io::Result<Connection> {
-        let connection = match &self.tls {
-            Some(config) => Connection::open_secure(self.url, config)?,
-            None => Connection::open(self.url)?,
-        };
+        let connection = Connection::open(self.url, self.tls.as_ref())?;
         connection.set_read_timeout(Some(SILENCE_MAX))?;
         Ok(connection)
     }
@@ -97,7 +85,7 @@ impl<'a> Request<'a> {
         if let Some(bearer) = &self.bearer {
             fields.push(("Authorization", &bearer[..]));
         }
-        if self.transport == Transport::WebSocket {
+        if self.options.transport == Transport::WebSocket {
             fields.extend([
                 ("Upgrade", "websocket"),
                 ("Connection", "Upgrade"),
@@ -106,14 +94,15 @@ impl<'a> Request<'a> {
             ]);
         }
         let mut query = self.query.clone();
-        if self.transport == Transport::Poll {
+        let is_poll = self.options.transport == Transport::Poll;
+        if is_poll {
             // Presence comes with a response, so the first poll must not wait for an event.
-            let is_urgent = self.presence && self.count == 1;
+            let is_urgent = self.options.presence && self.count == 1;
             let wait = if is_urgent { 0 } else { POLL_WAIT_SECONDS };
             query.push(format!("wait={wait}"));
         }
         match (place.after(), &place.start) {
-            (Some(id), _) if self.transport == Transport::Poll => {
+            (Some(id), _) if is_poll => {
                 query.push(format!("cursor={}", encode_segment(id)));
             }
             // A line break in the value would end the field. No valid id has one.
@@ -133,6 +122,6 @@ impl<'a> Request<'a> {
 
     /// Returns the `Sec-WebSocket-Key` of the last request.
     pub(super) fn websocket_key(&self) -> String {
-        websocket::key(self.seed, self.count)
+        websocket::key(self.options.seed, self.count)
     }
 }

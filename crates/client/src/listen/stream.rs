@@ -26,7 +26,7 @@ impl Client<'_> {
         };
         self.place.received.reconnect();
         let after = self.place.after().map(str::to_owned);
-        if self.request.transport == Transport::Chunks {
+        if self.request.options.transport == Transport::Chunks {
             // Without event ids there is no cursor to continue after.
             self.place.start = Start::Live;
         }
@@ -36,7 +36,7 @@ impl Client<'_> {
         if let Err(error) = connection.set_read_timeout(Some(STOP_CHECK_INTERVAL)) {
             return self.lost(&error);
         }
-        let mut decoder = Decoder::new(self.request.transport, self.request.whole);
+        let mut decoder = Decoder::new(self.request.options.transport, self.request.options.whole);
         let (mut bytes, mut heard) = (Vec::new(), Instant::now());
         // The reconnect delay that the server sent on this connection.
         let mut told = None;
@@ -87,7 +87,7 @@ impl Client<'_> {
             Ok((connection, answer))
         });
         let (mut connection, answer) = asked.map_err(|error| self.lost(&error))?;
-        match (self.request.transport, answer.status) {
+        match (self.request.options.transport, answer.status) {
             (Transport::WebSocket, SWITCHING_PROTOCOLS) => {
                 let key = self.request.websocket_key();
                 websocket::check(&answer.head(), &key)
@@ -123,7 +123,7 @@ impl Client<'_> {
             ("", 403) => "you may not read all of these ids",
             (line, _) => line,
         };
-        let remedy = match (status, self.request.has_credential) {
+        let remedy = match (status, self.request.options.credential.is_some()) {
             (401, false) => "; pass --token-file or --ticket",
             _ => "",
         };

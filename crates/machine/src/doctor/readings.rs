@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use nix::sys::resource::{Resource, getrlimit};
 use serde::Serialize;
 
+use crate::host::number_after;
+
 /// Values from this on mean that a control group has no limit; the kernel writes huge numbers then.
 const LIMIT_MOST: u64 = 1 << 60;
 
@@ -263,12 +265,6 @@ impl Tree<'_> {
             })
             .collect()
     }
-}
-
-/// Finds the line that starts with `name`, and parses the number after it.
-fn number_after(text: &str, name: &str) -> Option<u64> {
-    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
-    rest.split_whitespace().next()?.parse().ok()
 }
 
 /// Returns the word in brackets: `always [madvise] never`.

@@ -91,7 +91,7 @@ fn edges(graph: friends::Options) -> Outcome<PipeReader> {
         .name("friends".to_owned())
         .spawn(move || {
             // If this fails, the reader gets an incomplete list.
-            let _ = friends::write(graph, &mut writer, |_| true);
+            let _ = friends::write(graph, None, &mut writer, |_| true);
         })
         .context("starting the thread that makes the graph")?;
     Ok(reader)

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use load::flood::driven::Answer;
 use load::flood::owed::Judgement;
 use load::flood::recovery::{Recovery, Resets};
 use load::latency::Latency;
@@ -16,7 +17,6 @@ use super::options::{Options, Progress};
 use super::proof::DriveResult;
 use super::service::{STREAM, Service, node_name};
 use crate::child::Server;
-use crate::processes::Seen;
 
 /// Time after which the killed processes are started again, unless the experiment is short.
 const AWAY_MOST: Duration = Duration::from_secs(5);
@@ -137,7 +137,7 @@ impl Outage {
     pub(super) fn step(
         &mut self,
         service: &mut Service,
-        seen: &Seen,
+        seen: &Answer,
         (begun, elapsed): (Duration, f64),
         tell: &mut dyn FnMut(Progress),
     ) -> Outcome<()> {
@@ -169,8 +169,8 @@ impl Outage {
     }
 
     /// Records how many streams each node has.
-    fn watch(&mut self, service: &Service, seen: &Seen, elapsed: f64) {
-        self.result.streams.push((elapsed, seen.active));
+    fn watch(&mut self, service: &Service, seen: &Answer, elapsed: f64) {
+        self.result.streams.push((elapsed, seen.totals.active));
         for (index, pieces) in self.result.streams_by_node.iter_mut().enumerate() {
             let is_away = index == VICTIM && matches!(self.phase, Phase::Away(_));
             let sessions = match is_away {
@@ -211,11 +211,12 @@ impl Outage {
     }
 
     /// Records when all users have a stream again.
-    fn check_users(&mut self, seen: &Seen, killed: Instant) {
+    fn check_users(&mut self, seen: &Answer, killed: Instant) {
         let result = &mut self.result;
-        result.back = seen.active;
+        result.back = seen.totals.active;
         // Users still count as connected until they notice that their node is gone.
-        let are_back = seen.active >= self.users && seen.recovery.returns >= result.cut;
+        let are_back =
+            seen.totals.active >= self.users && seen.totals.counts.recovery.returns >= result.cut;
         if result.back_seconds == 0.0 && are_back {
             result.back_seconds = killed.elapsed().as_secs_f64();
         }
@@ -253,17 +254,17 @@ impl Outage {
     pub(super) fn finish(
         self,
         driven: &DriveResult,
-        seen: &Seen,
         acknowledged: Vec<(f64, u64)>,
     ) -> ClusterResult {
+        let seen = &driven.seen;
         ClusterResult {
-            absence: seen.absence,
+            absence: seen.totals.absence,
             silence_seconds: driven.published.longest_silence_seconds,
             unanswered: driven.published.events.lost + driven.published.events.refused,
-            out_of_order: driven.out_of_order,
-            closed: seen.closed,
-            recovery: seen.recovery,
-            resets: seen.resets,
+            out_of_order: seen.totals.out_of_order(),
+            closed: seen.totals.closed,
+            recovery: seen.totals.counts.recovery,
+            resets: seen.totals.counts.resets,
             judgement: seen.judgement.unwrap_or_default(),
             acknowledged,
             ..self.result

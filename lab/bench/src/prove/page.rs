@@ -1,8 +1,7 @@
 //! Report as one self-contained HTML page, for screen or paper, light or dark.
 
 mod parts;
-mod restart;
-mod outage;
+mod killed;
 mod latency;
 
 use std::fmt;
@@ -56,10 +55,10 @@ pub fn html(proof: &Proof) -> Outcome<String> {
     }
     if let Some(driven) = driven {
         if let Some(cluster) = cluster {
-            outage::section(cluster, &mut page)?;
+            killed::of_cluster(cluster, &mut page)?;
         }
         if let Some(restart) = &driven.restart {
-            restart::recovery(restart, &mut page)?;
+            killed::of_server(restart, &mut page)?;
         }
         latency::table(driven, &mut page)?;
     }
@@ -134,7 +133,7 @@ fn tiles(opened: &OpeningResult, driven: Option<&DriveResult>, page: &mut String
     if let Some(driven) = driven {
         let (processor, _) = driven.processor_each();
         tile(whole(driven.rate()), "a second", "events delivered");
-        let p99 = format!("{:.2}", driven.latency.p99_us / 1000.0);
+        let p99 = format!("{:.2}", driven.seen.totals.latency.p99_us / 1000.0);
         tile(
             p99,
             "ms",

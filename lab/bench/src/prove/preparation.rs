@@ -2,28 +2,14 @@
 //! afterwards.
 
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
 
 use super::options::{Options, Progress};
 use crate::body::Lines;
-use crate::child;
-use machine::doctor::apply::{self, Change};
+use crate::kernel_settings::ChangedSettings;
 use machine::doctor::readings::Readings;
-use machine::doctor::{Diagnosis, Remedy, Severity, Workload, capacity};
+use machine::doctor::{Diagnosis, Severity, Workload, capacity};
 use machine::failure::{Failure, Outcome};
 use machine::host;
-
-/// Findings whose settings are changed for an experiment. The others matter only for a permanent
-/// server and are left to its operator.
-const SET: [&str; 7] = [
-    "open files",
-    "firewall table",
-    "accept queue",
-    "handshakes",
-    "TCP memory",
-    "orphaned connections",
-    "device queue",
-];
 
 /// Machine that is ready for the experiment. Dropping it restores the settings.
 #[derive(Debug)]
@@ -31,7 +17,7 @@ pub(super) struct PreparedMachine {
     pub(super) wanted: Workload,
     /// Advice of the doctor, as sentences.
     pub(super) remarks: Vec<String>,
-    changes: Vec<Change>,
+    settings: ChangedSettings,
 }
 
 impl PreparedMachine {
@@ -40,36 +26,20 @@ impl PreparedMachine {
         let _ = host::raise_descriptor_limit();
         let readings = Readings::of_machine();
         let wanted = wanted(options, &readings)?;
-        let diagnosis = Diagnosis::of(&readings, wanted);
-        let mut changes = Vec::new();
-        let wanting = diagnosis
-            .findings
-            .iter()
-            .filter(|finding| SET.contains(&finding.name))
-            .flat_map(|finding| &finding.remedies)
-            .filter(|remedy| matches!(remedy, Remedy::Setting { .. }));
-        let wanting: Vec<&Remedy> = wanting.collect();
-        if !wanting.is_empty() {
-            let applied = apply::apply(wanting.into_iter(), Path::new("/"));
-            changes = applied.made;
-            child::revert_on_interrupt(&changes);
-            if let Some(why) = applied.refused {
-                tell(Progress::Said(format!(
-                    "the other settings were not changed: {why}"
-                )));
-            }
-        }
-        for change in &changes {
+        let (settings, refused) = ChangedSettings::make(&Diagnosis::of(&readings, wanted));
+        if let Some(why) = refused {
             tell(Progress::Said(format!(
-                "set for the experiment: {}",
-                change.command
+                "the other settings were not changed: {why}"
             )));
+        }
+        for command in settings.commands() {
+            tell(Progress::Said(format!("set for the experiment: {command}")));
         }
         let diagnosis = Diagnosis::of(&Readings::of_machine(), wanted);
         let ready = Self {
             wanted,
             remarks: sentences(&diagnosis, Severity::Advice),
-            changes,
+            settings,
         };
         if diagnosis.well {
             return Ok(ready);
@@ -92,25 +62,8 @@ impl PreparedMachine {
     }
 
     /// Restores the settings. Returns the commands that had changed them.
-    pub(super) fn restore(mut self) -> Vec<String> {
-        let commands = self.changes.iter().map(|change| change.command.clone());
-        let commands = commands.collect();
-        self.undo();
-        commands
-    }
-
-    fn undo(&mut self) {
-        let changes = std::mem::take(&mut self.changes);
-        child::revert_on_interrupt(&[]);
-        if let Err(failure) = apply::revert(&changes) {
-            eprintln!("warning: {failure}");
-        }
-    }
-}
-
-impl Drop for PreparedMachine {
-    fn drop(&mut self) {
-        self.undo();
+    pub(super) fn restore(self) -> Vec<String> {
+        self.settings.commands()
     }
 }
 
@@ -159,16 +112,11 @@ fn wanted(options: &Options, readings: &Readings) -> Outcome<Workload> {
 
 /// Turns each friendship `a b` into two subscriptions, as friendship is mutual.
 pub(super) fn both_ways(list: impl Read) -> impl Read {
-    let mut lines = BufReader::new(list).lines();
-    Lines::new(move |out: &mut Vec<u8>| match lines.next() {
-        Some(Ok(line)) => {
-            if let Some((one, other)) = line.split_once(' ') {
-                out.extend_from_slice(format!("{one} {other}\n{other} {one}\n").as_bytes());
-            }
-            true
-        }
-        _ => false,
-    })
+    let lines = BufReader::new(list).lines().map_while(Result::ok);
+    Lines::new(lines.map(|line| match line.split_once(' ') {
+        Some((one, other)) => format!("{one} {other}\n{other} {one}\n"),
+        None => String::new(),
+    }))
 }
 
 #[cfg(test)]

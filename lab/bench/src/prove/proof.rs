@@ -1,7 +1,7 @@
 //! Result of an experiment: measurements, derived values, and failures.
 
 use load::drive;
-use load::latency::Latency;
+use load::flood::driven::Answer;
 use machine::host::HostInfo;
 use machine::humanize::{count, size};
 use recorder::measure::CpuTime;
@@ -92,14 +92,8 @@ pub struct DriveResult {
     pub awaited: u64,
     /// CPU time of the servers.
     pub processor: CpuTime,
-    /// Time from an event's due time to its arrival.
-    pub latency: Latency,
-    /// Events that users missed, according to the publisher's numbers.
-    pub missing: u64,
-    /// Events that came again or after a later one.
-    pub out_of_order: u64,
-    /// Streams that ended.
-    pub closed: u64,
+    /// Counters of the users at the end.
+    pub seen: Answer,
     /// Result of killing the server, if it was killed.
     pub restart: Option<RestartResult>,
     /// Result of killing parts of a cluster, if there was one.
@@ -151,10 +145,12 @@ impl Proof {
             if lost > 0 && !self.interrupted {
                 failures.push(format!("{} deliveries did not arrive", count(lost)));
             }
+            let totals = &driven.seen.totals;
+            let missing = totals.counts.numbers.missing();
             for (number, what) in [
-                (driven.missing, "events are missing at their users"),
-                (driven.out_of_order, "events came again or out of order"),
-                (driven.closed, "streams ended too early"),
+                (missing, "events are missing at their users"),
+                (totals.out_of_order(), "events came again or out of order"),
+                (totals.closed, "streams ended too early"),
             ] {
                 if number > 0 {
                     failures.push(format!("{} {what}", count(number)));
@@ -288,12 +284,13 @@ impl DriveResult {
             count(self.published.events.accepted),
             count(self.deliveries),
             self.rate(),
-            self.latency.p99_us / 1000.0
+            self.seen.totals.latency.p99_us / 1000.0
         )
     }
 
     fn json(&self) -> Value {
         let (processor, user) = self.processor_each();
+        let totals = &self.seen.totals;
         json!({
             "published": self.published,
             "deliveries": self.deliveries,
@@ -302,10 +299,10 @@ impl DriveResult {
             "seconds": self.seconds,
             "processor_us_each": processor,
             "processor_user_us_each": user,
-            "latency": self.latency,
-            "missing": self.missing,
-            "out_of_order": self.out_of_order,
-            "closed": self.closed,
+            "latency": totals.latency,
+            "missing": totals.counts.numbers.missing(),
+            "out_of_order": totals.out_of_order(),
+            "closed": totals.closed,
             "restart": self.restart,
             "cluster": self.cluster,
             "server_resident_bytes": self.resident,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use machine::failure::{Context, Failure, Outcome};
 use machine::interrupt::Interrupt;
-use recorder::record::probe::{Options, Probe};
+use recorder::record::probe::Probe;
 use recorder::record::process::ProcessSelector;
 use recorder::record::{self, Sampling, SystemClock};
 
@@ -24,7 +24,7 @@ impl Recorder {
     /// Starts to record process `pid` and the connections of `port`.
     pub(super) fn start(pid: u32, port: u16) -> Outcome<Self> {
         let whom = Some(ProcessSelector::Pid(pid));
-        let mut probe = Probe::start(Options { whom, port })?;
+        let mut probe = Probe::start(whom, port)?;
         let stop = Interrupt::default();
         let mut sleep = SystemClock::from_now(stop.clone());
         let started = Instant::now();

@@ -1,17 +1,17 @@
 //! Experiment with a restart: the server is killed during the run, and users reconnect.
 
-use std::fs;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use load::flood::driven::Answer;
 use load::flood::owed::Judgement;
 use load::flood::recovery::{Recovery, Resets};
 use load::latency::Latency;
-use machine::failure::{Context, Outcome};
+use machine::failure::Outcome;
 use recorder::measure::CpuTime;
 use serde::Serialize;
+use tempfile::TempDir;
 
-use crate::processes::Seen;
+use crate::child;
 
 /// Result of a restart.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -37,10 +37,10 @@ pub struct RestartResult {
 
 impl RestartResult {
     /// Completes the result with the final counters of the users.
-    pub(super) fn finish(mut self, seen: &Seen) -> Self {
-        self.absence = seen.absence;
-        self.recovery = seen.recovery;
-        self.resets = seen.resets;
+    pub(super) fn finish(mut self, seen: &Answer) -> Self {
+        self.absence = seen.totals.absence;
+        self.recovery = seen.totals.counts.recovery;
+        self.resets = seen.totals.counts.resets;
         self.judgement = seen.judgement.unwrap_or_default();
         self
     }
@@ -69,20 +69,17 @@ impl RestartResult {
 
 /// Directory for data that must outlive the server. Dropping it removes it.
 #[derive(Debug)]
-pub(super) struct Directory(PathBuf);
+pub(super) struct Directory(TempDir);
 
 impl Directory {
     pub(super) fn create() -> Outcome<Self> {
-        let path = std::env::temp_dir().join(format!("encke-prove-{}", std::process::id()));
-        let made = fs::DirBuilder::new().mode(0o700).create(&path);
-        made.context(format_args!("making {}", path.display()))?;
-        Ok(Self(path))
+        child::directory("encke-prove-").map(Self)
     }
 
     /// Returns arguments that keep subscriptions and history on disk, where each event is synced
     /// before its receipt.
     pub(super) fn serve_arguments(&self) -> Vec<String> {
-        let at = |name: &str| self.0.join(name).display().to_string();
+        let at = |name: &str| self.path().join(name).display().to_string();
         let arguments = [
             ["--data".to_owned(), at("data")],
             ["--history-dir".to_owned(), at("history")],
@@ -98,19 +95,13 @@ impl Directory {
     }
 
     pub(super) fn path(&self) -> &Path {
-        &self.0
+        self.0.path()
     }
 }
 
 /// Size of the history: enough for a minute of the usual experiment, so that no event is evicted
 /// before all users have reconnected.
 const HISTORY_BYTES: &str = "256MiB";
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// Adds the CPU times of two processes.
 pub(super) fn add_cpu_times(one: &CpuTime, other: &CpuTime) -> CpuTime {

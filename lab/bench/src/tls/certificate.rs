@@ -8,6 +8,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
+use crate::child;
 use client::random::Random;
 use machine::clock::realtime_nanos;
 use machine::failure::{Context, Failure, Outcome};
@@ -26,10 +27,7 @@ pub(super) struct Certificate {
 impl Certificate {
     /// Creates the certificate, its key and the secret.
     pub(super) fn create() -> Outcome<Self> {
-        let directory = tempfile::Builder::new()
-            .prefix("encke-bench-tls-")
-            .tempdir()
-            .context("making a directory")?;
+        let directory = child::directory("encke-bench-tls-")?;
         let made = Self { directory };
         let request = made.directory.path().join("request");
         fs::write(&request, REQUEST).context("writing a request for a certificate")?;

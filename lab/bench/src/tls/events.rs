@@ -108,7 +108,7 @@ fn round(side: &mut Contender<'_>, parameters: &Parameters) -> Outcome<Round> {
         u64::from(parameters.events),
     );
     let calls_before = side.peer.calls()?;
-    let before = side.clients.seen()?.events;
+    let before = side.clients.seen()?.totals.counts.events;
     let meter = Meter::start(side.peer.pid())?;
     for number in 1..=events {
         side.publisher.publish_and_await(SUBJECT, PAYLOAD)?;

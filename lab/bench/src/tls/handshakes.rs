@@ -59,8 +59,10 @@ pub(super) fn measure(peers: &Peers<'_>, rounds: u32, report: &mut Report) -> Ou
             report.figure("user", of(|ramp| ramp.user_us), "us");
             report.figure("opened", of(|ramp| ramp.rate), "/s");
             if resumes {
-                let share =
-                    of(|ramp| ramp.seen.resumed as f64 / ramp.seen.handshakes.max(1) as f64);
+                let share = of(|ramp| {
+                    ramp.seen.totals.counts.resumed as f64
+                        / ramp.seen.totals.counts.handshakes.max(1) as f64
+                });
                 report.figure("share that was resumed", share * 100.0, "%");
             }
         }

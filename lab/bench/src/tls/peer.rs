@@ -15,6 +15,9 @@ use crate::config::{BenchConfig, PER_TABLE, counters};
 use crate::nginx::{self, Nginx};
 use crate::processes::{Clients, Side};
 
+/// Validity of the clients' tokens, longer than any benchmark.
+const TOKEN_TTL: &str = "1d";
+
 /// Kind of server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
@@ -181,6 +184,7 @@ impl Peer<'_> {
         add("--ca", certificate.chain());
         if self.kind == Kind::PlainWithTokens {
             add("--jwt-secret-file", certificate.secret());
+            flags.extend(["--jwt-ttl", TOKEN_TTL].map(str::to_owned));
         }
         Clients::open(self.peers.setting, side, &url, first, connections, &flags)
     }
@@ -190,7 +194,8 @@ impl Peer<'_> {
         match &self.running {
             Running::Encke(server) => Ok(Publisher::Encke(Box::new(server.control()?))),
             Running::Nginx { publishers, .. } => {
-                let connection = Connection::open(publishers).context("connecting to nginx")?;
+                let connection =
+                    Connection::open(publishers, None).context("connecting to nginx")?;
                 Ok(Publisher::Nginx(Box::new(connection)))
             }
         }

@@ -64,12 +64,15 @@ fn in_storm(
     witness: &mut Clients,
     length: Duration,
 ) -> Outcome<(Latency, f64)> {
-    let mut storm = peer.clients(Side::Server, "/events/{n}", 0, STORM, &["--reconnect"])?;
+    let storm = STORM.to_string();
+    let flags = ["--reconnect", &storm, "--every", "1ms"];
+    let mut storm = peer.clients(Side::Server, "/events/{n}", 0, STORM, &flags)?;
     thread::sleep(SETTLE);
     let (before, begun) = (storm.seen()?, Instant::now());
     let busy = phase(publisher, witness, length)?;
     let after = storm.seen()?;
-    let rate = (after.heads - before.heads) as f64 / begun.elapsed().as_secs_f64();
+    let rate = (after.totals.counts.heads - before.totals.counts.heads) as f64
+        / begun.elapsed().as_secs_f64();
     storm.quit();
     Ok((busy, rate))
 }

@@ -120,14 +120,9 @@ pub(crate) enum Method {
 }
 
 impl Method {
-    /// Returns the value of the query parameter.
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Post => "POST",
-            Self::Put => "PUT",
-            Self::Patch => "PATCH",
-            Self::Get => "GET",
-            Self::Delete => "DELETE",
-        }
+    /// Returns its name in a request.
+    pub(crate) fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.expect("no method is hidden").get_name().to_owned()
     }
 }

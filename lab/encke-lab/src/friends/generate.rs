@@ -12,22 +12,17 @@ use cli::units::human_count;
 use load::friends::{End, Options, Report};
 use machine::interrupt::Interrupt;
 
-use super::arguments::GenerateArguments;
+use super::GenerateArguments;
 use crate::output_file::unwritable;
 
 /// Width of the longest bar of the histogram, in characters.
 const BAR_COLUMNS: f64 = 40.0;
 
 /// Generates a graph.
-pub(crate) fn run(arguments: &GenerateArguments) -> Result<(), Failure> {
+pub(super) fn run(arguments: &GenerateArguments) -> Result<(), Failure> {
     let options = arguments.graph;
-    options.check().map_err(Failure::misused)?;
-    if let Some(user) = arguments.around.filter(|&user| user > options.users) {
-        return Err(Failure::misused(format_args!(
-            "there is no user {user}: ids are 1 to {}",
-            options.users
-        )));
-    }
+    let checked = options.check(arguments.around);
+    checked.map_err(Failure::misused)?;
     let path = &arguments.output;
     let to_standard_output = path == Path::new("-");
     let end = if to_standard_output {
@@ -68,7 +63,7 @@ fn draw(report: &Report, path: &Path) -> Result<(), Failure> {
 fn write(around: Option<u32>, options: Options, out: &mut impl Write) -> Result<End, Failure> {
     let interrupt = Interrupt::catch()?;
     let progress = ProgressBar::of(options.users.into(), "users");
-    let end = load::friends::write_around(around, options, out, |users| {
+    let end = load::friends::write(options, around, out, |users| {
         progress.reach(users.into());
         !interrupt.asked()
     })?;
@@ -127,7 +122,8 @@ mod tests {
             degree: 5,
             seed: 1,
         };
-        let Ok(End::Written(report)) = load::friends::write(options, &mut io::sink(), |_| true)
+        let Ok(End::Written(report)) =
+            load::friends::write(options, None, &mut io::sink(), |_| true)
         else {
             panic!("a sink takes all");
         };

@@ -8,14 +8,13 @@ use std::path::Path;
 use std::time::Instant;
 
 use cli::failure::Failure;
-use cli::output;
 use cli::progress::ProgressBar;
 use cli::units::human_count;
 use graph::{Directory, LoadOptions, LoadProgress};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::arguments::LoadArguments;
+use super::LoadArguments;
 use edges::Edges;
 
 /// Result of a load.
@@ -31,7 +30,7 @@ struct Report {
 }
 
 /// Loads a list.
-pub(crate) fn run(arguments: &LoadArguments) -> Result<(), Failure> {
+pub(super) fn run(arguments: &LoadArguments) -> Result<(), Failure> {
     let start = Instant::now();
     let (input, length) = open(&arguments.list)?;
     let (mut report, bad) = if arguments.place.online {
@@ -48,19 +47,17 @@ pub(crate) fn run(arguments: &LoadArguments) -> Result<(), Failure> {
         let more = human_count(report.skipped - told);
         eprintln!("skipped {more} more lines");
     }
-    if arguments.report.json {
-        return output::json(&report).map(drop);
-    }
-    let there = match report.unchanged {
-        Some(unchanged) => format!(", {} unchanged", human_count(unchanged)),
-        None => String::new(),
-    };
-    output::line(format_args!(
-        "subscriptions: {} new{there}, in {:.1} s",
-        human_count(report.added),
-        report.seconds
-    ))
-    .map(drop)
+    arguments.report.print(&report, || {
+        let there = match report.unchanged {
+            Some(unchanged) => format!(", {} unchanged", human_count(unchanged)),
+            None => String::new(),
+        };
+        format!(
+            "subscriptions: {} new{there}, in {:.1} s",
+            human_count(report.added),
+            report.seconds
+        )
+    })
 }
 
 /// Opens the list. Also returns its length in bytes, if that is known.

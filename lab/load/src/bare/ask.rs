@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use clap::{Args, ValueEnum};
+use cli::units::duration;
 use hdrhistogram::Histogram;
 use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_nodelay;
@@ -26,27 +28,36 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const MICROS_MAX: u64 = 3_600_000_000;
 
 /// Request that every client repeats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Question {
-    /// This many bytes, which the server echoes.
-    Echo(usize),
+    /// Bytes, which the server echoes.
+    #[value(help = None)]
+    Echo,
     /// An HTTP request on a kept-alive connection.
+    #[value(help = None)]
     Http,
     /// An HTTP request on a new connection, which the server closes after the answer.
+    #[value(help = None)]
     HttpOnce,
 }
 
 /// Options of [`run`].
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args)]
 pub struct Options {
-    /// Address of the server, on loopback.
+    /// Address of the server, on loopback
     pub server: SocketAddr,
-    /// Number of clients; each has one request under way at a time.
+    /// Clients, each with one request at a time
+    #[arg(long, default_value_t = 100)]
     pub connections: u32,
-    /// Duration of the run.
+    /// Time for which requests are sent
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     pub duration: Duration,
-    /// Request to send.
+    /// Kind of request: echo, http, or http-once, which uses a new connection for each request
+    #[arg(long = "ask", value_name = "ASK", default_value = "echo")]
     pub question: Question,
+    /// Bytes of an echo request
+    #[arg(long, default_value_t = 64)]
+    pub size: usize,
 }
 
 /// Result of a run.
@@ -92,11 +103,11 @@ pub fn run(options: &Options) -> Outcome<Answers> {
     let mut request_loop = RequestLoop::new(options)?;
     request_loop.measure_answer()?;
     let begun = Instant::now();
-    for index in 0..options.connections as usize {
+    for index in 0..options.connections.max(1) as usize {
         let client = request_loop.open(index)?;
         request_loop.clients.push(client);
     }
-    let (mut batch, mut block) = (EventBatch::new(), vec![0; BLOCK_BYTES]);
+    let (mut batch, mut block) = (EventBatch::default(), vec![0; BLOCK_BYTES]);
     let mut now = Instant::now();
     while now - begun < options.duration {
         request_loop
@@ -110,8 +121,8 @@ pub fn run(options: &Options) -> Outcome<Answers> {
                 options.server
             )));
         }
-        for ready in batch.iter() {
-            request_loop.on_ready(ready.token as usize, &mut block)?;
+        for (token, _) in batch.iter() {
+            request_loop.on_ready(token as usize, &mut block)?;
         }
     }
     Ok(Answers {
@@ -129,7 +140,7 @@ impl<'a> RequestLoop<'a> {
             format!("GET / HTTP/1.1\r\nHost: {server}\r\n{ending}\r\n").into_bytes()
         };
         let question = match options.question {
-            Question::Echo(bytes) => vec![b'm'; bytes.max(1)],
+            Question::Echo => vec![b'm'; options.size.max(1)],
             Question::Http => head(""),
             Question::HttpOnce => head("Connection: close\r\n"),
         };
@@ -148,7 +159,7 @@ impl<'a> RequestLoop<'a> {
 
     /// Sends one HTTP request and measures the length of the answer.
     fn measure_answer(&mut self) -> Outcome<()> {
-        if matches!(self.options.question, Question::Echo(_)) {
+        if self.options.question == Question::Echo {
             return Ok(());
         }
         let client = self.open(0)?;
@@ -268,6 +279,7 @@ mod tests {
             // Connecting can be slow on a busy machine.
             duration: Duration::from_secs(1),
             question,
+            size: 10,
         })
     }
 
@@ -294,7 +306,7 @@ mod tests {
                 let _ = client.write_all(&block[3..]);
             }
         };
-        let answers = run_against(Question::Echo(10), echo).unwrap();
+        let answers = run_against(Question::Echo, echo).unwrap();
         assert!(answers.answers > 0, "{answers:?}");
         assert!(answers.p50_micros >= 1000, "{answers:?}");
 

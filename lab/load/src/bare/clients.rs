@@ -111,7 +111,7 @@ fn open(options: &Options, index: u32) -> Outcome<Vec<OwnedFd>> {
     let count = share_of(options.connections, options.threads, index).len();
     let window = (options.window / options.threads).max(1);
     let poller = Poller::new().context("making an epoll")?;
-    let (mut batch, mut buffer) = (EventBatch::new(), [0; 4096]);
+    let (mut batch, mut buffer) = (EventBatch::default(), [0; 4096]);
     let mut sockets = Vec::with_capacity(count);
     let (mut next_source, mut unanswered) = (0, 0);
     while sockets.len() < count || unanswered > 0 {
@@ -130,8 +130,8 @@ fn open(options: &Options, index: u32) -> Outcome<Vec<OwnedFd>> {
         poller
             .wait(&mut batch, None)
             .context("waiting for answers")?;
-        for ready in batch.iter() {
-            let socket = &sockets[ready.token as usize];
+        for (token, _) in batch.iter() {
+            let socket = &sockets[token as usize];
             match recv(socket, &mut buffer, RecvFlags::empty()) {
                 Ok((_, 0)) => return Err(Failure::new("the server closed a bare client")),
                 Ok(_) => unanswered -= 1,

@@ -1,5 +1,6 @@
 //! Sockets of one worker: accept, answer, hold, send.
 
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::Receiver;
 use std::thread;
@@ -8,9 +9,9 @@ use std::time::{Duration, Instant};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
+use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send, sockopt};
 
-use super::{Command, Loop, Options, Spent, listen};
+use super::{Command, Loop, Spent, listen};
 use crate::poll::{EventBatch, Interest, Poller, Waker};
 use client::random::Random;
 use machine::clock::thread_cpu_nanos;
@@ -21,6 +22,9 @@ const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
     Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\nTransfer-Encoding: chunked\r\n\r\n\
     3\r\n:\n\n\r\n";
 
+/// Bytes read at a time.
+const BLOCK_BYTES: usize = 64 * 1024;
+
 /// Connections accepted before other events are handled.
 const ACCEPTS_PER_TURN: u32 = 256;
 
@@ -30,8 +34,18 @@ const SENDS_PER_CLOCK_READ: usize = 64;
 const WAKER: u64 = u64::MAX;
 const LISTENER: u64 = u64::MAX - 1;
 
+/// Reply to what a client sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reply {
+    /// The head of a stream.
+    Head,
+    /// The same bytes. Those that do not fit into the socket at once are dropped.
+    Echo,
+}
+
 /// Sockets of one worker, owned by its thread.
 pub(super) struct Holder {
+    reply: Reply,
     poller: Poller,
     listener: OwnedFd,
     /// Sockets, indexed by poller token. Slots of closed sockets are reused.
@@ -41,11 +55,10 @@ pub(super) struct Holder {
 }
 
 impl Holder {
-    pub(super) fn new(options: &Options, waker: &Waker) -> Outcome<Self> {
+    pub(super) fn new(address: SocketAddr, reply: Reply, waker: &Waker) -> Outcome<Self> {
         let poller = Poller::new().context("making an epoll")?;
-        let listener = listen(options.listen).context(format_args!(
-            "listening on {}: choose another address with --listen",
-            options.listen
+        let listener = listen(address).context(format_args!(
+            "listening on {address}: choose another address with --listen"
         ))?;
         poller
             .add(&listener, LISTENER, Interest::IN)
@@ -54,6 +67,7 @@ impl Holder {
             .add(waker, WAKER, Interest::IN)
             .context("watching the waker")?;
         Ok(Self {
+            reply,
             poller,
             listener,
             sockets: Vec::new(),
@@ -63,10 +77,10 @@ impl Holder {
     }
 
     pub(super) fn run(&mut self, mailbox: &Receiver<Command>, waker: &Waker) {
-        let (mut batch, mut buffer) = (EventBatch::new(), [0; 4096]);
+        let (mut batch, mut buffer) = (EventBatch::default(), vec![0; BLOCK_BYTES]);
         while self.poller.wait(&mut batch, None).is_ok() {
-            for ready in batch.iter() {
-                match ready.token {
+            for (token, _) in batch.iter() {
+                match token {
                     LISTENER => self.accept(),
                     WAKER => {
                         waker.acknowledge();
@@ -89,7 +103,9 @@ impl Holder {
                         self.sockets.push(None);
                         self.sockets.len() - 1
                     });
-                    if self.poller.add(&socket, slot as u64, Interest::IN).is_ok() {
+                    let is_set_up = self.reply == Reply::Head
+                        || sockopt::set_tcp_nodelay(&socket, true).is_ok();
+                    if is_set_up && self.poller.add(&socket, slot as u64, Interest::IN).is_ok() {
                         self.sockets[slot] = Some(socket);
                     }
                 }
@@ -114,13 +130,18 @@ impl Holder {
         let Some(socket) = &self.sockets[slot] else {
             return;
         };
-        let over = match recv(socket, &mut *buffer, RecvFlags::empty()) {
-            Ok((_, 0)) => true,
-            Ok(_) => send(socket, HEAD, SendFlags::NOSIGNAL).is_err(),
-            Err(Errno::AGAIN | Errno::INTR) => false,
-            Err(_) => true,
+        let answered = match recv(socket, &mut *buffer, RecvFlags::empty()) {
+            Ok((_, 0)) => Err(Errno::PIPE),
+            Ok((_, count)) => {
+                let reply = match self.reply {
+                    Reply::Head => HEAD,
+                    Reply::Echo => &buffer[..count],
+                };
+                send(socket, reply, SendFlags::NOSIGNAL)
+            }
+            Err(errno) => Err(errno),
         };
-        if over {
+        if !matches!(answered, Ok(_) | Err(Errno::AGAIN | Errno::INTR)) {
             self.sockets[slot] = None;
             self.free.push(slot);
         }

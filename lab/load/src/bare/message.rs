@@ -67,7 +67,7 @@ mod tests {
         for size in 40..200 {
             let message = message(size).unwrap();
             assert!((size..=size + 1).contains(&message.len()), "{size}");
-            let (mut framing, mut counter) = (Framing::chunked(), Counter::new());
+            let (mut framing, mut counter) = (Framing::chunked(), Counter::default());
             let (mut input, mut events) = (&message[..], 0);
             while let Some(piece) = framing.next(&mut input).unwrap() {
                 if let Piece::Bytes(bytes) = piece {

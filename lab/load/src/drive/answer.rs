@@ -189,7 +189,8 @@ impl Reader {
 }
 
 /// Sums of the counts in receipts. All are zero if the server sends no receipts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Receipts {
     /// Ids that subscribe to the subject.
     pub subscribers: u64,
@@ -214,19 +215,15 @@ impl Receipts {
 
     /// Parses a body; returns zeros if it is not a receipt.
     pub(super) fn of_body(body: &[u8]) -> Self {
-        match serde_json::from_slice::<Line<'_>>(body) {
-            Ok(line) => line.counts(),
-            Err(_) => Self::default(),
-        }
+        serde_json::from_slice(body).unwrap_or_default()
     }
 
     /// Parses a line of the answer to a batch: a receipt, or the reason why the event was refused.
     pub(super) fn of_line(line: &[u8]) -> Result<Self, String> {
-        match serde_json::from_slice::<Line<'_>>(line) {
-            Ok(Line {
-                error: Some(error), ..
-            }) => Err(error.into_owned()),
-            Ok(line) => Ok(line.counts()),
+        let refusal = serde_json::from_slice::<Refusal<'_>>(line);
+        match refusal.map(|refusal| refusal.error) {
+            Ok(Some(error)) => Err(error.into_owned()),
+            Ok(None) => Ok(Self::of_body(line)),
             Err(_) => Err(format!(
                 "not a receipt: `{}`",
                 String::from_utf8_lossy(&line[..line.len().min(80)])
@@ -235,33 +232,11 @@ impl Receipts {
     }
 }
 
-/// A receipt or an error as the server writes it. Other fields are ignored.
+/// The error that a line may have. Other fields are ignored.
 #[derive(Deserialize)]
-struct Line<'a> {
-    #[serde(default)]
-    subscribers: u64,
-    #[serde(default)]
-    online: u64,
-    #[serde(default)]
-    written: u64,
-    #[serde(default)]
-    queued: u64,
-    #[serde(default)]
-    shed: u64,
+struct Refusal<'a> {
     #[serde(default, borrow)]
     error: Option<Cow<'a, str>>,
-}
-
-impl Line<'_> {
-    fn counts(&self) -> Receipts {
-        Receipts {
-            subscribers: self.subscribers,
-            online: self.online,
-            written: self.written,
-            queued: self.queued,
-            shed: self.shed,
-        }
-    }
 }
 
 #[cfg(test)]

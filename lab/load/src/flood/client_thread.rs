@@ -127,7 +127,7 @@ pub(super) fn run(
         request: Vec::new(),
         buffer: vec![0; READ_BYTES],
     };
-    let mut batch = EventBatch::new();
+    let mut batch = EventBatch::default();
     while !stop.load(Ordering::Relaxed) {
         let next_open = clients.open_some();
         let next_action = clients.perform_due_actions();
@@ -144,11 +144,11 @@ pub(super) fn run(
             .poller
             .wait(&mut batch, timeout)
             .context("waiting for events")?;
-        for ready in batch.iter() {
-            if ready.token == WAKER {
+        for (token, _) in batch.iter() {
+            if token == WAKER {
                 waker.acknowledge();
             } else {
-                clients.on_ready(ready.token as usize);
+                clients.on_ready(token as usize);
             }
         }
     }

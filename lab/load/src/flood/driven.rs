@@ -17,7 +17,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::owed::{Judgement, Owed};
 use super::tally::Totals;
@@ -33,19 +33,21 @@ const POLL_EVERY: Duration = Duration::from_millis(1);
 /// Interval of judgements while waiting. Judging a million clients takes some milliseconds.
 const JUDGE_EVERY: Duration = Duration::from_millis(100);
 
-#[derive(Debug, Serialize)]
-struct Answer {
+/// Answer to a command.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Answer {
     /// Whether the awaited state was reached in time.
-    reached: bool,
+    pub reached: bool,
     /// Monotonic clock at the time of the answer, in nanoseconds.
-    at_nanos: u64,
+    pub at_nanos: u64,
     /// Seconds since the clients began to connect.
-    seconds: f64,
+    pub seconds: f64,
     /// Result of `owed`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    judgement: Option<Judgement>,
+    pub judgement: Option<Judgement>,
+    /// Totals over all clients.
     #[serde(flatten)]
-    totals: Totals,
+    pub totals: Totals,
 }
 
 /// Opens the flood and executes the commands in `input` until it ends. `friends` opens the edge

@@ -20,10 +20,10 @@ pub struct Expectations {
     #[arg(long = "expect-open", value_name = "N")]
     pub open: Option<u64>,
     /// Expect no missing event, judged by the numbers in stamps (or by ids, with --ids consecutive)
-    #[arg(id = "expect_no_loss", long = "expect-no-loss")]
+    #[arg(long = "expect-no-loss", conflicts_with = "mixed")]
     pub no_loss: bool,
     /// Expect each event once and in order, judged by the numbers in stamps and by ids
-    #[arg(id = "expect_order", long = "expect-order")]
+    #[arg(long = "expect-order", conflicts_with = "mixed")]
     pub in_order: bool,
     /// Expect that every client that is owed something got each event once
     #[arg(long = "expect-exact", requires = "owed")]

@@ -13,8 +13,7 @@
 //!
 //! Losses before a stream's first event or after its last cannot be detected here.
 
-use std::str::FromStr;
-
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use client::decode::event_id::EventId;
@@ -33,7 +32,7 @@ const WINDOW: u64 = 64;
 const TRAIL: usize = 5;
 
 /// Guarantee that event ids give.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum IdRule {
     /// Later events of a stream have higher ids.
     #[default]
@@ -69,21 +68,6 @@ impl Check {
         ids: IdRule::Opaque,
         numbers: false,
     };
-}
-
-impl FromStr for IdRule {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        match name {
-            "ascending" => Ok(Self::Ascending),
-            "consecutive" => Ok(Self::Consecutive),
-            "opaque" => Ok(Self::Opaque),
-            _ => Err(format!(
-                "unknown rule `{name}`: use ascending, consecutive or opaque"
-            )),
-        }
-    }
 }
 
 /// Results of one kind of check over many clients.

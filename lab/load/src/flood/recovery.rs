@@ -10,6 +10,7 @@ use super::order::{NumberOrder, Sequence};
 use crate::published::EventSet;
 use clap::Args;
 use cli::units::duration;
+use client::backoff;
 use client::decode::count::ResetReason;
 use client::decode::event_id::EventId;
 use client::random::Random;
@@ -28,9 +29,6 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 /// Silence after which a stream of Encke is dead: two heartbeats of 20 s, each a tenth late, and a
 /// margin.
 pub const SILENCE: Duration = Duration::from_secs(50);
-
-/// Most doublings of the wait.
-const ATTEMPTS_MAX: u8 = 16;
 
 /// Options of reconnecting clients.
 #[derive(Debug, Clone, Copy, Args)]
@@ -202,22 +200,15 @@ impl Record {
     /// Draws the wait before the next attempt.
     pub(super) fn next_wait(&mut self, options: &RecoveryOptions, random: &mut Random) -> Duration {
         let first = options.back_within.max(Duration::from_millis(1));
-        let most = first
-            .saturating_mul(1 << self.attempts.min(ATTEMPTS_MAX))
-            .min(WAIT_MAX.max(first));
+        let wait = backoff::draw(first, self.attempts.into(), WAIT_MAX.max(first), random);
         self.attempts = self.attempts.saturating_add(1);
-        random_up_to(most, random)
+        wait
     }
 }
 
 /// Draws the time until a client cuts a connection that it opens now.
 pub(super) fn next_cut(mean: Duration, random: &mut Random) -> Duration {
-    random_up_to(mean.saturating_mul(2), random)
-}
-
-fn random_up_to(most: Duration, random: &mut Random) -> Duration {
-    let nanos = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
-    Duration::from_nanos(random.below(nanos.max(1)))
+    random.up_to(mean.saturating_mul(2))
 }
 
 /// Records of one thread's clients, by index.

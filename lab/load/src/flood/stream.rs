@@ -98,7 +98,7 @@ pub(super) fn heading(
     let wire = match (transport, head.status) {
         (Transport::WebSocket, 101) => {
             websocket::check(&head, &key())?;
-            Wire::WebSocket(websocket::Reader::new())
+            Wire::WebSocket(websocket::Reader::default())
         }
         (Transport::WebSocket, _) => return refusal(&head, &bytes[used..], ended),
         (_, 200) => Wire::Http(head.framing()?),
@@ -106,7 +106,7 @@ pub(super) fn heading(
     };
     let body = Body {
         wire,
-        counter: Counter::new(),
+        counter: Counter::default(),
         order: Order::default(),
     };
     Ok(Heading::Open(body, used))

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hdrhistogram::Histogram;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::failure_kind::FailureKind;
 use super::order::Sequence;
@@ -19,7 +19,7 @@ const LATENCY_DIGITS: u8 = 3;
 const LATENCY_MAX_NANOS: u64 = 60_000_000_000;
 
 /// Ends of streams by cause.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Closes {
     /// Ended by the server as the protocol requires.
     pub complete: u64,
@@ -51,7 +51,7 @@ impl Closes {
 }
 
 /// Counters over clients.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Connections begun, including reconnects.
     pub opened: u64,
@@ -211,7 +211,7 @@ fn latency_histogram() -> Histogram<u64> {
 }
 
 /// Totals over all threads.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Totals {
     /// Counters.
     #[serde(flatten)]
@@ -227,7 +227,9 @@ pub struct Totals {
     /// One sentence for each kind of failure.
     #[serde(rename = "troubles")]
     pub failures: Vec<String>,
-    /// Close codes of WebSockets that the server closed, with their counts.
+    /// Close codes of WebSockets that the server closed, with their counts. Not read back: serde
+    /// reads no numbers as keys within a flattened member.
+    #[serde(skip_deserializing)]
     pub close_codes: BTreeMap<u16, u64>,
     /// Latency of stamped events.
     pub latency: Latency,
@@ -236,6 +238,21 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// Returns the number of events that came again or after a later one, according to numbers or
+    /// ids.
+    pub fn out_of_order(&self) -> u64 {
+        let count = |check: &Sequence| check.reordered + check.duplicates;
+        count(&self.counts.numbers).max(count(&self.counts.ids))
+    }
+
+    /// Explains why not all clients are connected.
+    pub fn failure_text(&self) -> String {
+        if self.failures.is_empty() {
+            return "no client reported a reason; is the machine overloaded?".to_owned();
+        }
+        self.failures.join("; ")
+    }
+
     /// Sums up `tallies`.
     pub(super) fn of<'a>(tallies: impl Iterator<Item = &'a Tally>) -> Self {
         let mut totals = Self::default();

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::expect::Expectations;
@@ -10,6 +10,8 @@ use super::owed::Judgement;
 use super::report::Report;
 use super::tally::Totals;
 use super::{Flood, Options, driven};
+use clap::Args;
+use cli::units::duration;
 use machine::failure::{Context, Failure, Outcome};
 use machine::interrupt::Interrupt;
 
@@ -20,24 +22,37 @@ const CHECK_EVERY: Duration = Duration::from_millis(20);
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
 /// Conditions that end a flood. It also ends when no client is left.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "End")]
 pub struct StopCondition {
-    /// This long after every client is open or has failed.
+    /// End this long after all clients are open [default: run until interrupted]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
-    /// When this many events have arrived.
+    /// End after this many events
+    #[arg(id = "count", long, alias = "events", value_name = "N")]
     pub events: Option<u64>,
-    /// After the end, wait until clients have received all events expected for them.
-    pub owed: Option<AwaitOwed>,
+    /// Events to wait for after the end.
+    #[command(flatten)]
+    pub owed: OwedOptions,
 }
 
 /// Events expected at clients, read at the end from a log of `encke-lab drive`.
-#[derive(Debug, Clone)]
-pub struct AwaitOwed {
-    /// Path of the log.
-    pub log: PathBuf,
-    /// Path of an edge list of mutual friendships.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Coming back")]
+pub struct OwedOptions {
+    /// File that `encke-lab drive --log` has written by the end of this run: what clients are owed.
+    /// The clients are open before the first event, and each is logged in as its number
+    #[arg(id = "owed", long = "owed", value_name = "FILE", requires = "resume")]
+    pub log: Option<PathBuf>,
+    /// Edge list of mutual friendships, one `a b` per line: clients are owed the events about their
+    /// friends
+    #[arg(long, value_name = "FILE", requires = "owed")]
     pub friends: Option<PathBuf>,
-    /// Longest time to wait for the last events.
+    /// How long the last events that are owed are waited for
+    #[arg(
+        long, value_name = "TIME", default_value = "30s", requires = "owed",
+        value_parser = duration
+    )]
     pub patience: Duration,
 }
 
@@ -106,8 +121,14 @@ pub fn run(
             break true;
         }
     };
-    let judgement = match &until.owed {
-        Some(owed) => Some(await_owed_events(&flood, options, owed, interrupt)?),
+    let judgement = match &until.owed.log {
+        Some(log) => Some(await_owed_events(
+            &flood,
+            options,
+            log,
+            &until.owed,
+            interrupt,
+        )?),
         None => None,
     };
     let elapsed = begun.elapsed();
@@ -131,19 +152,20 @@ pub fn run(
     Ok(report)
 }
 
-/// Waits until clients have received all events expected for them, or the patience is over, and
-/// judges.
+/// Waits until clients have received all events that `log` lists for them, or the patience is over,
+/// and judges.
 fn await_owed_events(
     flood: &Flood,
     options: &Options,
-    await_owed: &AwaitOwed,
+    log: &Path,
+    await_owed: &OwedOptions,
     interrupt: &Interrupt,
 ) -> Outcome<Judgement> {
     let friends = await_owed.friends.as_ref().map(|path| {
         let file = File::open(path).context(format_args!("opening {}", path.display()))?;
         Ok::<Box<dyn BufRead>, Failure>(Box::new(BufReader::new(file)))
     });
-    let owed = driven::owed(options, &await_owed.log, friends.transpose()?)?;
+    let owed = driven::owed(options, log, friends.transpose()?)?;
     let until = Instant::now() + await_owed.patience;
     loop {
         let judgement = flood.judge(&owed);

@@ -192,7 +192,7 @@ mod tests {
             degree: 5,
             seed: 1,
         };
-        let Ok(End::Written(report)) = write(options, &mut std::io::sink(), |_| true) else {
+        let Ok(End::Written(report)) = write(options, None, &mut std::io::sink(), |_| true) else {
             panic!("a sink takes all");
         };
         let text = svg(&report).unwrap();

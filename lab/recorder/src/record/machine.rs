@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::row::MachineMetrics;
+use ::machine::host::number_after;
 
 /// Reads all metrics. What cannot be read is `None`.
 pub(super) fn read() -> MachineMetrics {
@@ -23,12 +24,6 @@ pub(super) fn read() -> MachineMetrics {
         network_received: network.map(|(received, _)| received),
         network_sent: network.map(|(_, sent)| sent),
     }
-}
-
-/// Finds the line that starts with `name`, and parses the number after it.
-pub(super) fn number_after(text: &str, name: &str) -> Option<u64> {
-    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
-    rest.split_whitespace().next()?.parse().ok()
 }
 
 /// Parses the number after `name` in the line `TCP: inuse 5 orphan 0 tw 0 alloc 7 mem 1`.

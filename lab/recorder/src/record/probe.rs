@@ -16,15 +16,6 @@ use super::row::Row;
 /// rows between are empty.
 const SHARE_OF_PROCESSOR: u32 = 50;
 
-/// Options of a probe.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Process to watch. `None`: only the machine.
-    pub whom: Option<ProcessSelector>,
-    /// Local port whose connections are counted.
-    pub port: u16,
-}
-
 /// Reader of rows. Lives as long as the recording.
 #[derive(Debug)]
 pub struct Probe {
@@ -38,16 +29,17 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Starts a probe. Elapsed time counts from now on.
+    /// Starts a probe of process `whom`, or else of the machine alone, which counts the connections
+    /// of the local `port`. Elapsed time counts from now on.
     ///
     /// # Errors
     ///
     /// When the process is selected by its number and does not exist, or the kernel has no
     /// `sock_diag`.
-    pub fn start(options: Options) -> Outcome<Self> {
+    pub fn start(whom: Option<ProcessSelector>, port: u16) -> Outcome<Self> {
         Ok(Self {
-            watch: options.whom.map(Watch::start).transpose()?,
-            port: options.port,
+            watch: whom.map(Watch::start).transpose()?,
+            port,
             connections: Connections::open().context(
                 "opening sock_diag to count connections (the kernel needs the module tcp_diag)",
             )?,
@@ -123,11 +115,8 @@ mod tests {
 
     #[test]
     fn a_row_describes_this_process_and_machine() {
-        let options = Options {
-            whom: Some(ProcessSelector::Pid(std::process::id())),
-            port: 1,
-        };
-        let mut probe = Probe::start(options).unwrap();
+        let whom = Some(ProcessSelector::Pid(std::process::id()));
+        let mut probe = Probe::start(whom, 1).unwrap();
         let row = probe.read();
         let process = row.process.unwrap();
         assert!(process.resident >= process.private.unwrap());

@@ -5,10 +5,10 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use super::machine::number_after;
 use super::row::ProcessMetrics;
 use crate::measure::Memory;
 use machine::failure::{Failure, Outcome};
+use machine::host::number_after;
 
 /// Selection of the process to watch.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,11 +8,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use cli::arguments::{Report, TokenArguments};
 use cli::units;
 use cli::values::WORKERS;
 use cli::values::address;
+use proxy::tcp::{Balance, HeaderVersion};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use tracing_subscriber::filter::LevelFilter;
@@ -42,6 +43,26 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct ProxyArguments {
+    #[command(flatten)]
+    pub(crate) sources: ConfigSources,
+    /// What to log: off, error, warn, info, debug or trace
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        env = "ENCKE_LOG_LEVEL",
+        default_value = "info"
+    )]
+    pub(crate) log_level: LevelFilter,
+    #[command(flatten)]
+    pub(crate) report: Report,
+    /// File to write the addresses and the process id to, as JSON, when the proxy is ready
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ports_file: Option<PathBuf>,
+}
+
+/// Sources of the configuration, which is read at the start and at each reload.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ConfigSources {
     /// Configuration file, in TOML
     #[arg(long, value_name = "FILE", env = "ENCKE_PROXY_CONFIG")]
     pub(crate) config: Option<PathBuf>,
@@ -56,19 +77,6 @@ pub(crate) struct ProxyArguments {
     pub(crate) process: ProcessOptions,
     #[command(flatten)]
     pub(crate) listener: ListenerOptions,
-    /// What to log: off, error, warn, info, debug or trace
-    #[arg(
-        long,
-        value_name = "LEVEL",
-        env = "ENCKE_LOG_LEVEL",
-        default_value = "info"
-    )]
-    pub(crate) log_level: LevelFilter,
-    #[command(flatten)]
-    pub(crate) report: Report,
-    /// File to write the addresses and the process id to, as JSON, when the proxy is ready
-    #[arg(long, value_name = "FILE")]
-    pub(crate) ports_file: Option<PathBuf>,
 }
 
 /// Options of the whole process. A reload does not change them.
@@ -115,7 +123,7 @@ pub(crate) struct ListenerOptions {
     pub(crate) to: Vec<String>,
     /// Policy that chooses a backend for a connection [default: least]
     #[arg(long, value_enum)]
-    pub(crate) balance: Option<BalanceName>,
+    pub(crate) balance: Option<Balance>,
     /// Time limit of one attempt to connect to a backend [default: 5s]
     #[arg(long, value_name = "TIME")]
     pub(crate) connect_timeout: Option<Time>,
@@ -151,7 +159,7 @@ pub(crate) struct ListenerOptions {
     pub(crate) proxy_in_timeout: Option<Time>,
     /// Send backends a PROXY header
     #[arg(long, value_enum, value_name = "VERSION")]
-    pub(crate) proxy_out: Option<VersionName>,
+    pub(crate) proxy_out: Option<HeaderVersion>,
     /// Failed attempts in a row before a backend is ejected for a while; 0 for never [default: 3]
     #[arg(long, value_name = "N")]
     pub(crate) eject_after: Option<u32>,
@@ -183,28 +191,6 @@ pub(crate) struct ListenerOptions {
     /// Report the latency of requests each second, by listener and backend
     #[arg(long)]
     pub(crate) request_latency: bool,
-}
-
-/// Policies that choose a backend for a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum BalanceName {
-    /// The backend with the fewest connections
-    Least,
-    /// Each backend in turn
-    RoundRobin,
-    /// By the client's address
-    Source,
-}
-
-/// The versions of the PROXY protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum VersionName {
-    /// A line of text
-    V1,
-    /// Binary
-    V2,
 }
 
 /// A duration with a unit, like `25s`.

@@ -11,15 +11,10 @@ use std::time::Duration;
 
 use cli::secret::Secret;
 use cli::values::{TIME_MAX, TIMEOUT_MIN, USER_TIMEOUT, WORKERS_MAX, address};
-use proxy::tcp::{
-    BACKENDS_MAX, BackendAddress, Balance, Check, HeaderVersion, ListenerSettings, Settings,
-    StartError,
-};
+use proxy::tcp::{BACKENDS_MAX, BackendAddress, Check, ListenerSettings, Settings, StartError};
 use serde::Deserialize;
 
-use super::arguments::{
-    BalanceName, ListenerOptions, ProcessOptions, ProxyArguments, Time, VersionName,
-};
+use super::arguments::{ConfigSources, ListenerOptions, Time};
 use crate::admin::AdminEndpoints;
 
 /// Configuration of the proxy.
@@ -30,19 +25,6 @@ pub(super) struct Configuration {
     pub(super) access_log: Option<PathBuf>,
     /// The admin endpoints, if they are configured.
     pub(super) admin: Option<AdminEndpoints>,
-}
-
-/// Reads the configuration.
-pub(super) fn read(arguments: &ProxyArguments) -> Result<Configuration, Vec<String>> {
-    Reader::new(arguments).read()
-}
-
-/// Reader of the configuration, for the start and for reloads.
-pub(super) struct Reader {
-    path: Option<PathBuf>,
-    shared_poller: bool,
-    process: ProcessOptions,
-    listener: ListenerOptions,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -58,19 +40,10 @@ struct File {
     listener: Vec<ListenerOptions>,
 }
 
-impl Reader {
-    pub(super) fn new(arguments: &ProxyArguments) -> Self {
-        Self {
-            path: arguments.config.clone(),
-            shared_poller: arguments.shared_poller,
-            process: arguments.process.clone(),
-            listener: arguments.listener.clone(),
-        }
-    }
-
+impl ConfigSources {
     /// Reads the whole configuration.
     pub(super) fn read(&self) -> Result<Configuration, Vec<String>> {
-        let file = match &self.path {
+        let file = match &self.config {
             Some(path) => {
                 let shown = path.display();
                 let text = fs::read_to_string(path)
@@ -83,7 +56,7 @@ impl Reader {
             },
         };
         let mut problems = Vec::new();
-        if self.path.is_some() && self.listener != ListenerOptions::default() {
+        if self.config.is_some() && self.listener != ListenerOptions::default() {
             problems.push(
                 "both flags and --config (ENCKE_PROXY_CONFIG) describe listeners; move the flags \
                  into the file, or do not use a file"
@@ -203,11 +176,7 @@ impl ListenerParser<'_> {
         };
         let default = ListenerSettings::new(listen, backends);
         let settings = ListenerSettings {
-            balance: match options.balance {
-                Some(BalanceName::RoundRobin) => Balance::RoundRobin,
-                Some(BalanceName::Source) => Balance::Source,
-                Some(BalanceName::Least) | None => Balance::Least,
-            },
+            balance: options.balance.unwrap_or(default.balance),
             connect_timeout: self.timeout(
                 "connect-timeout",
                 options.connect_timeout,
@@ -223,10 +192,7 @@ impl ListenerParser<'_> {
                 options.max_connections_per_address,
             ),
             proxy_in: self.proxy_in(),
-            proxy_out: options.proxy_out.map(|version| match version {
-                VersionName::V1 => HeaderVersion::V1,
-                VersionName::V2 => HeaderVersion::V2,
-            }),
+            proxy_out: options.proxy_out,
             eject_after: options.eject_after.unwrap_or(default.eject_after),
             eject_time: self.timeout("eject-time", options.eject_time, default.eject_time),
             check: self.check(),
@@ -394,19 +360,19 @@ fn unescape(text: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use proxy::tcp::{Balance, HeaderVersion};
+
     use super::*;
 
     fn from_file(text: &str) -> Result<Configuration, Vec<String>> {
         let directory = std::env::temp_dir();
         let path = directory.join(format!("encke-proxy-config-{:?}", thread::current().id()));
         fs::write(&path, text).expect("a file");
-        let reader = Reader {
-            shared_poller: false,
-            path: Some(path.clone()),
-            process: ProcessOptions::default(),
-            listener: ListenerOptions::default(),
+        let sources = ConfigSources {
+            config: Some(path.clone()),
+            ..ConfigSources::default()
         };
-        let read = reader.read();
+        let read = sources.read();
         fs::remove_file(path).expect("the file is there");
         read
     }

@@ -1,8 +1,6 @@
 //! Bytes of the answer, rendered once for each way in which the connection may continue. Only the
 //! date changes.
 
-use std::fmt;
-
 use wire::head::{Method, Version};
 use wire::response::{DATE_BYTES, http_date};
 use wire::status::Status;
@@ -20,15 +18,22 @@ pub struct Answer {
 }
 
 /// Reason why an answer is not valid.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
     /// The status is not that of a final answer.
+    #[error("{0} is not the status of an answer: one from 200 to 599 is needed")]
     Status(u16),
     /// The field is not of the form `name: value`, or contains a line break.
+    #[error(
+        "`{0}` is not a header field: a name, a colon and a value on one line are needed, like \
+         `Cache-Control: no-store`"
+    )]
     Field(String),
     /// The server writes this field itself.
+    #[error("the server writes {0} itself, as it says where the answer ends; leave it out")]
     OwnField(String),
     /// Answers with this status have no body.
+    #[error("an answer of status {0} has no body; leave --body out or choose another status")]
     Body(u16),
 }
 
@@ -147,33 +152,6 @@ fn names(field: &str, name: &str) -> bool {
         .split_once(':')
         .is_some_and(|(found, _)| found.eq_ignore_ascii_case(name))
 }
-
-impl fmt::Display for AnswerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Status(status) => write!(
-                f,
-                "{status} is not the status of an answer: one from 200 to 599 is needed"
-            ),
-            Self::Field(field) => write!(
-                f,
-                "`{field}` is not a header field: a name, a colon and a value on one line are \
-                 needed, like `Cache-Control: no-store`"
-            ),
-            Self::OwnField(name) => write!(
-                f,
-                "the server writes {name} itself, as it says where the answer ends; leave it out"
-            ),
-            Self::Body(status) => write!(
-                f,
-                "an answer of status {status} has no body; leave --body out or choose another \
-                 status"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for AnswerError {}
 
 #[cfg(test)]
 mod tests {

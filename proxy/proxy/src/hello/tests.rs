@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -57,13 +57,16 @@ fn exchange(hello: &Hello, pieces: &[&[u8]]) -> String {
         .join("\n")
 }
 
-fn stop(hello: Hello) {
-    hello.handle().end();
+fn stop(hello: Hello) -> Arc<Hello> {
+    hello.end();
+    let hello = Arc::new(hello);
     // If the worker were not woken, the test would hang.
     let (sender, ended) = mpsc::channel();
-    thread::spawn(move || sender.send(hello.join()));
+    let ending = Arc::clone(&hello);
+    thread::spawn(move || sender.send(ending.join()));
     let result = ended.recv_timeout(PATIENCE).expect("the server ends");
     result.expect("its workers end");
+    hello
 }
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -180,7 +183,6 @@ fn a_head_that_comes_byte_by_byte_gets_no_more_time_than_silence() {
 #[test]
 fn what_is_counted_is_what_happened() {
     let hello = start(b"hello", IDLE);
-    let handle = hello.handle();
     let (mut said, mut heard) = (0, 0);
     let mut talk = |request: &[u8]| {
         let mut client = connect(&hello);
@@ -197,8 +199,7 @@ fn what_is_counted_is_what_happened() {
         talk(&[GET.repeat(requests - 1), LAST.to_vec()].concat());
     }
     talk(b"nonsense\r\n\r\n");
-    stop(hello);
-    let snapshot = handle.snapshot();
+    let snapshot = stop(hello).snapshot();
     let told = |metric: Metric| snapshot.total(metric as usize) as usize;
     let polls: usize = Metric::POLLS.into_iter().map(told).sum();
     assert_eq!(polls, told(Metric::Turns));

@@ -7,39 +7,30 @@
 use std::time::Duration;
 
 use reactor::{RelayDriver, SlotKey, SlotScan, Tick};
+use rustix::io::Errno;
 
 use crate::tcp::close_reason::CloseReason;
+use crate::tcp::effect::Effect;
 use crate::tcp::limits::{IDLE_SCAN_INTERVAL, IDLE_SCANS_PER_TIMEOUT, LINGER};
 use crate::tcp::pair::{Pair, Phase};
 use crate::tcp::pair_table::PairTable;
 
-/// Consequence of a fired timer for its pair.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Expired {
-    /// None: the phase that armed it is over, and the current one has a timer of its own.
-    Nothing,
-    /// The attempt to connect has timed out.
-    Connect,
-    /// Check again whether the remaining side has acknowledged everything.
-    CheckEnd,
-    /// Close the pair.
-    Close(CloseReason),
-}
-
-impl Expired {
-    /// Returns the consequence for a pair whose timer has fired.
-    pub(crate) fn of<S, P>(pair: &Pair<S, P>, now: Tick) -> Self {
-        let settings = &pair.frontend.settings;
-        let is_over = |limit: Duration| pair.last_activity.tick().after(limit) <= now;
-        match pair.phase {
-            Phase::AwaitingHeader if settings.proxy_in.is_some_and(is_over) => {
-                Self::Close(CloseReason::Header)
-            }
-            Phase::Connecting if is_over(settings.connect_timeout) => Self::Connect,
-            Phase::Open if pair.is_broken() && is_over(LINGER) => Self::Close(CloseReason::Reset),
-            Phase::Open if pair.is_broken() => Self::CheckEnd,
-            _ => Self::Nothing,
+/// Returns the effect on a pair whose timer has fired. There is none if the phase that armed it is
+/// over: the current one has a timer of its own.
+pub(crate) fn effect_of_timer<S, P>(pair: &Pair<S, P>, now: Tick) -> Effect {
+    let settings = &pair.frontend.settings;
+    let is_over = |limit: Duration| pair.last_activity.tick().after(limit) <= now;
+    match pair.phase {
+        Phase::AwaitingHeader if settings.proxy_in.is_some_and(is_over) => {
+            Effect::Close(CloseReason::Header)
         }
+        Phase::Connecting if is_over(settings.connect_timeout) => {
+            Effect::ConnectFailed(Errno::TIMEDOUT.into())
+        }
+        Phase::Open if pair.is_broken() && is_over(LINGER) => Effect::Close(CloseReason::Reset),
+        // The remaining side may have acknowledged everything.
+        Phase::Open if pair.is_broken() => Effect::CheckEnd,
+        _ => Effect::Wait,
     }
 }
 

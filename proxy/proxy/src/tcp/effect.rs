@@ -15,6 +15,8 @@ pub(crate) enum Effect {
     CountSource,
     /// Connect to a backend that has not been tried yet.
     Connect,
+    /// End an attempt to connect that failed with this error, and begin another one.
+    ConnectFailed(io::Error),
     /// Continue the transfer in the next turn: the budget of this turn is spent, and no signal will
     /// announce the bytes that are left.
     Resume(Direction),

@@ -1,7 +1,6 @@
 //! The running proxy: starts workers, passes new listeners to them, waits for them to end.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -49,15 +48,22 @@ struct Listeners {
 }
 
 /// Reason why a proxy did not start or did not accept a new configuration.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Another program listens on the address.
+    #[error("{0} is in use: another program listens there; end it or listen elsewhere")]
     AddressInUse(SocketAddr),
     /// The address cannot be bound.
+    #[error("cannot listen at {0}: {1}")]
     Bind(SocketAddr, io::Error),
     /// Two listeners have the same address.
+    #[error("two listeners have the address {0}; give one of them another")]
     Twice(SocketAddr),
     /// A worker could not be set up.
+    #[error(
+        "worker {0} could not be set up: {1}; each worker needs a thread, two descriptors, and \
+         one for each listener"
+    )]
     Worker(u16, io::Error),
 }
 
@@ -245,26 +251,3 @@ fn claim(address: SocketAddr, beside: bool) -> Result<Reservation, StartError> {
         }
     })
 }
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::AddressInUse(address) => write!(
-                f,
-                "{address} is in use: another program listens there; end it or listen elsewhere"
-            ),
-            Self::Bind(address, error) => write!(f, "cannot listen at {address}: {error}"),
-            Self::Twice(address) => write!(
-                f,
-                "two listeners have the address {address}; give one of them another"
-            ),
-            Self::Worker(number, error) => write!(
-                f,
-                "worker {number} could not be set up: {error}; each worker needs a thread, two \
-                 descriptors, and one for each listener"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for StartError {}

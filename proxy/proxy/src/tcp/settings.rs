@@ -3,6 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use clap::ValueEnum;
+use serde::Deserialize;
+
 /// Settings of the whole proxy.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -69,22 +72,24 @@ pub struct BackendAddress {
 }
 
 /// Policy that chooses the backend of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Balance {
-    /// The one with the fewest connections; among equals each in turn.
+    /// The backend with the fewest connections; among equals, each in turn
     Least,
-    /// Each in turn.
+    /// Each backend in turn
     RoundRobin,
-    /// By the client's address: always the same one while it is available.
+    /// By the client's address: always the same backend while it is available
     Source,
 }
 
 /// Version of the PROXY protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum HeaderVersion {
-    /// A line of text.
+    /// A line of text
     V1,
-    /// Binary.
+    /// Binary
     V2,
 }
 

@@ -12,16 +12,10 @@ use reactor::{
     Accepted, Acceptor, Clock, EventLoop, Handler, Mailbox, RateLimitedWarnings, RelayDriver,
     Signal, SlotKey, Tick, Timing,
 };
-use rustix::io::Errno;
 
-use crate::tcp::accept;
 use crate::tcp::access_log::AccessLogLines;
-use crate::tcp::backend_header;
-use crate::tcp::client_header;
-use crate::tcp::close;
 use crate::tcp::close_reason::CloseReason;
-use crate::tcp::connect;
-use crate::tcp::deadlines::{Expired, IdleScan};
+use crate::tcp::deadlines::{self, IdleScan};
 use crate::tcp::effect::Effect;
 use crate::tcp::frontend::{Frontend, Frontends};
 use crate::tcp::health::HealthChecker;
@@ -33,7 +27,7 @@ use crate::tcp::pair_table::PairTable;
 use crate::tcp::relay::TransferBuffers;
 use crate::tcp::reload::{self, Drain};
 use crate::tcp::socket_id::SocketId;
-use crate::tcp::teardown;
+use crate::tcp::{accept, backend_header, client_header, close, connect, teardown};
 
 /// Advice for operators when a worker has no descriptor left.
 const DESCRIPTORS_REMEDY: &str = "each connection takes two descriptors: raise the limit on open \
@@ -81,27 +75,19 @@ pub(crate) struct Worker<D: RelayDriver> {
 impl<D: RelayDriver> Worker<D> {
     /// Makes a worker without listeners.
     pub(crate) fn new(number: u16, shared: Shared, driver: D) -> Self {
-        let Shared {
-            mailbox,
-            counters,
-            access_log,
-            latency,
-            warnings,
-            block_bytes,
-        } = shared;
         Self {
             number,
-            mailbox,
-            table: PairTable::new(driver, counters),
-            acceptor: Acceptor::new(warnings.clone(), DESCRIPTORS_REMEDY),
-            buffers: TransferBuffers::new(block_bytes),
+            mailbox: shared.mailbox,
+            table: PairTable::new(driver, shared.counters),
+            acceptor: Acceptor::new(shared.warnings.clone(), DESCRIPTORS_REMEDY),
+            buffers: TransferBuffers::new(shared.block_bytes),
             unread: Vec::new(),
             due: Vec::new(),
             idle_scan: IdleScan::default(),
             health: HealthChecker::default(),
-            latency,
-            access_log,
-            warnings,
+            latency: shared.latency,
+            access_log: shared.access_log,
+            warnings: shared.warnings,
             drain: Drain::default(),
         }
     }
@@ -229,7 +215,7 @@ impl<D: RelayDriver> Worker<D> {
     /// Handles the result of an attempt to connect.
     fn on_connect_result(&mut self, key: SlotKey, signal: Signal) {
         if let Err(error) = connect::complete(&mut self.table, key) {
-            return self.retry(key, &error);
+            return self.apply(key, Effect::ConnectFailed(error));
         }
         let header = backend_header::prepend(&mut self.table, key);
         let Some(pair) = self.table.get(key) else {
@@ -242,12 +228,6 @@ impl<D: RelayDriver> Worker<D> {
         if signal.readable {
             self.transfer(key, Direction::Down);
         }
-    }
-
-    /// Ends a failed attempt to connect, and begins another one.
-    fn retry(&mut self, key: SlotKey, error: &io::Error) {
-        let effect = connect::fail(&mut self.table, key, error, &self.warnings);
-        self.apply(key, effect);
     }
 
     fn transfer(&mut self, key: SlotKey, direction: Direction) {
@@ -268,6 +248,7 @@ impl<D: RelayDriver> Worker<D> {
                 Effect::Wait => return,
                 Effect::CountSource => accept::count_source(table, key),
                 Effect::Connect => connect::begin(table, key, &self.warnings),
+                Effect::ConnectFailed(error) => connect::fail(table, key, &error, &self.warnings),
                 Effect::Resume(direction) => return self.unread.push((key, direction)),
                 Effect::CheckEnd => teardown::check_end(table, key),
                 Effect::SourceBroke(direction) => {
@@ -324,12 +305,8 @@ impl<D: RelayDriver> Worker<D> {
         let Some(pair) = self.table.get(key) else {
             return;
         };
-        match Expired::of(pair, now) {
-            Expired::Nothing => {}
-            Expired::Connect => self.retry(key, &Errno::TIMEDOUT.into()),
-            Expired::CheckEnd => self.apply(key, Effect::CheckEnd),
-            Expired::Close(reason) => self.table.close(key, reason),
-        }
+        let effect = deadlines::effect_of_timer(pair, now);
+        self.apply(key, effect);
     }
 
     /// Closes all remaining pairs at the end of the drain.

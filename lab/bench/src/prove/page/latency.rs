@@ -20,7 +20,7 @@ fn milliseconds((us, spread): (f64, Option<(f64, f64)>)) -> String {
 
 /// Appends a table of percentiles, with means and standard deviations, and a chart to `page`.
 pub(super) fn table(driven: &DriveResult, page: &mut String) -> Outcome<()> {
-    let (latency, published) = (&driven.latency, &driven.published.latency);
+    let (latency, published) = (&driven.seen.totals.latency, &driven.published.latency);
     type Value = fn(&Latency) -> (f64, Option<(f64, f64)>);
     // Rows with means and deviations are those of tcprstat. Receipts are not in every row.
     let rows: [(&str, bool, Value); 8] = [

@@ -1,4 +1,4 @@
-//! Section of the report about a cluster.
+//! Section of the report about what was killed: a server, or a part of a cluster.
 
 use machine::failure::Outcome;
 use machine::humanize::count;
@@ -6,10 +6,11 @@ use recorder::plot::{Figure, Line, Panel, Unit, XScale};
 
 use super::parts::{append_chart, panel, rates};
 use crate::prove::outage::ClusterResult;
+use crate::prove::restart::RestartResult;
 use crate::prove::service::node_name;
 
 /// Appends the section about the killed node and server of the engine.
-pub(super) fn section(cluster: &ClusterResult, page: &mut String) -> Outcome<()> {
+pub(super) fn of_cluster(cluster: &ClusterResult, page: &mut String) -> Outcome<()> {
     *page += &format!(
         "<h2>Killed and back</h2>\n<p class=\"note\">kill -9 of node {}, which had {} users, \
              and of {}, the server of the engine that led the log, {:.1} s after the start; both \
@@ -72,5 +73,30 @@ pub(super) fn section(cluster: &ClusterResult, page: &mut String) -> Outcome<()>
     let receipts = rates(&cluster.acknowledged);
     let receipts = panel("all", "Events with a receipt", Unit::PerSecond, receipts);
     let figure = Figure::untitled(vec![streams, receipts], XScale::Time);
+    append_chart(&figure, page)
+}
+
+/// Appends the section about the recovery of the users.
+pub(super) fn of_server(restart: &RestartResult, page: &mut String) -> Outcome<()> {
+    *page += &format!(
+        "<h2>Killed and back</h2>\n<p class=\"note\">kill -9 while events were published. The \
+             server was healthy again after {:.1} s, and all users had a stream again after {:.1} \
+             s. Time without a stream: median {:.1} s, 99th percentile {:.1} s, maximum {:.1} s. \
+             {} attempts to reconnect failed; {} events came again and were dropped.</p>\n",
+        restart.server_seconds,
+        restart.back_seconds,
+        restart.absence.p50_us / 1e6,
+        restart.absence.p99_us / 1e6,
+        restart.absence.max_us / 1e6,
+        count(restart.recovery.attempts_failed),
+        count(restart.recovery.repeats),
+    );
+    let first = restart.streams.first().map_or(0.0, |(at, _)| *at);
+    let points = restart.streams.iter();
+    let points = points
+        .map(|&(at, active)| (at - first, active as f64))
+        .collect();
+    let panel = panel("server", "Users with a stream", Unit::Count, points);
+    let figure = Figure::untitled(vec![panel], XScale::Time);
     append_chart(&figure, page)
 }
