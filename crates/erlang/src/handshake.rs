@@ -7,6 +7,7 @@ use crate::cookie::Cookie;
 use crate::flags::Flags;
 use crate::node_name::NodeName;
 use crate::refusal::Refusal;
+use crate::term::{Raw, Term};
 
 /// The version number in messages of version 5.
 const VERSION_5: u16 = 5;
@@ -20,6 +21,20 @@ pub(crate) struct LocalNode {
     pub(crate) cookie: Cookie,
     /// Distinguishes this run of the node from earlier ones; not zero.
     pub(crate) creation: u32,
+}
+
+impl LocalNode {
+    /// Returns the words of a reference, if this run of the node has created it.
+    pub(crate) fn own_words<'a>(
+        &self,
+        reference: Raw<'a>,
+    ) -> Option<impl Iterator<Item = u32> + use<'a>> {
+        let Term::Reference(reference) = reference.view() else {
+            return None;
+        };
+        let is_own = reference.node.is(self.name.as_str()) && reference.creation == self.creation;
+        is_own.then(|| reference.numbers())
+    }
 }
 
 /// The identity of the other node.

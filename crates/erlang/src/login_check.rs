@@ -3,7 +3,7 @@
 //!
 //! Questions come from the threads of the server's workers, which must never block here.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use reactor::Tick;
 use server::{LoginChecker, LoginQuestion, LoginVerdict};
 
 use crate::limits::LOGIN_QUESTIONS_MAX;
@@ -101,7 +102,10 @@ impl OpenQuestion {
 
     /// Answers the question as configured for missing answers.
     pub(crate) fn give_up(self) {
-        let verdict = self.queue.unanswered();
+        let verdict = match self.queue.accepts_unanswered {
+            true => LoginVerdict::Accepted,
+            false => LoginVerdict::Undecided,
+        };
         self.answer(verdict);
     }
 }
@@ -128,21 +132,64 @@ impl QuestionQueue {
         })
     }
 
-    const fn unanswered(&self) -> LoginVerdict {
-        match self.accepts_unanswered {
-            true => LoginVerdict::Accepted,
-            false => LoginVerdict::Undecided,
-        }
-    }
-
-    /// Whether no question waits to be sent.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.asked.lock().is_empty()
-    }
-
     /// Takes the questions that wait to be sent.
     pub(crate) fn take(&self) -> VecDeque<OpenQuestion> {
         std::mem::take(&mut self.asked.lock())
+    }
+}
+
+/// Questions that wait for the process. Owned by the node's thread.
+pub(crate) struct LoginQuestions {
+    pub(crate) check: LoginCheck,
+    pub(crate) queue: Arc<QuestionQueue>,
+    pub(crate) last: u64,
+    pub(crate) open: HashMap<u64, OpenQuestion>,
+    /// Send time and number of each question, oldest first.
+    pub(crate) by_age: VecDeque<(Tick, u64)>,
+}
+
+impl LoginQuestions {
+    pub(crate) fn new(check: LoginCheck, queue: Arc<QuestionQueue>) -> Self {
+        Self {
+            check,
+            queue,
+            last: 0,
+            open: HashMap::new(),
+            by_age: VecDeque::new(),
+        }
+    }
+
+    /// Whether there are questions to ask.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.queue.asked.lock().is_empty()
+    }
+
+    /// Returns the time until the oldest question times out.
+    pub(crate) fn due_in(&self, now: Tick) -> Option<Duration> {
+        let (asked, _) = self.by_age.front()?;
+        Some(self.check.timeout.saturating_sub(now.since(*asked)))
+    }
+
+    /// Gives up the questions that have timed out.
+    pub(crate) fn expire(&mut self, now: Tick, unanswered: &mut u64) {
+        while let Some(&(asked, number)) = self.by_age.front()
+            && (now.since(asked) >= self.check.timeout || !self.open.contains_key(&number))
+        {
+            self.by_age.pop_front();
+            if let Some(open) = self.open.remove(&number) {
+                *unanswered += 1;
+                open.give_up();
+            }
+        }
+    }
+
+    /// Gives up all questions.
+    pub(crate) fn give_up(&mut self) -> u64 {
+        self.by_age.clear();
+        let open = std::mem::take(&mut self.open);
+        let count = open.len() as u64;
+        open.into_values().for_each(OpenQuestion::give_up);
+        count
     }
 }
 

@@ -10,12 +10,12 @@ use graph::Answer;
 use parking_lot::Mutex;
 use router::{Counts, Tally};
 
+use crate::answers::Caller;
 use crate::connections::ConnectionId;
 use crate::id_terms::IdTerm;
 use crate::limits::CALLS_MAX;
-use crate::outcome::Outcome;
-use crate::registry::ListId;
-use crate::replicated::LoggedCall;
+use crate::open_lists::ListId;
+use crate::replicated::{LoggedCall, Outcome};
 
 /// A call that waits for its answer.
 #[derive(Debug)]
@@ -48,6 +48,18 @@ struct ReceiptWaker {
     number: u64,
     tally: Arc<Tally>,
     completed: Arc<CompletedCalls>,
+}
+
+impl PendingCall {
+    /// Returns a call of this caller that is about an event.
+    pub(crate) fn of(caller: Caller<'_>) -> Self {
+        Self {
+            connection: caller.connection,
+            from: caller.kept(),
+            id_terms: Vec::new(),
+            list: None,
+        }
+    }
 }
 
 impl Wake for ReceiptWaker {
@@ -92,21 +104,11 @@ impl PendingCalls {
     }
 
     /// Returns the receipt if it is complete; otherwise adds a call that waits for it.
-    pub(crate) fn receipt(
-        &mut self,
-        connection: ConnectionId,
-        from: &[u8],
-        tally: Arc<Tally>,
-    ) -> Option<Counts> {
+    pub(crate) fn receipt(&mut self, caller: Caller<'_>, tally: Arc<Tally>) -> Option<Counts> {
         if tally.pending() == 0 {
             return Some(tally.counts());
         }
-        let number = self.wait(PendingCall {
-            connection,
-            from: Some(from.into()),
-            id_terms: Vec::new(),
-            list: None,
-        });
+        let number = self.wait(PendingCall::of(caller));
         let waker = Waker::from(Arc::new(ReceiptWaker {
             number,
             tally: Arc::clone(&tally),

@@ -7,14 +7,24 @@ use std::fmt;
 use std::mem;
 use std::sync::Arc;
 
-use graph::Change;
+use graph::{Change, GraphError};
 use history::Reach;
 use parking_lot::Mutex;
 use replication::{Append, AppendError, Applied, Command, CommandResult, EventRecord, Wait};
 use router::{Counts, Event};
 
 use crate::limits::{LOGGED_BYTES_MAX, LOGGED_CHANGES_MAX};
-use crate::outcome::Outcome;
+
+/// The outcome that a call waits for.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// The receipt of an event.
+    Receipt(Counts),
+    /// The result of all changes.
+    Changes(Result<(), GraphError>),
+    /// The log of the cluster has refused the event or some of the changes.
+    NotLogged(AppendError),
+}
 
 /// Call whose commands are being appended to the log, possibly in several parts. Completed when the
 /// last part is dropped.

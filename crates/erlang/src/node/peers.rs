@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use router::Mailboxes;
 
-use super::{Effect, Node, RECONNECT_DELAY};
+use super::observed::SessionEnd;
+use super::{Effect, Node, PermanentPeer, RECONNECT_DELAY};
 use crate::channel::Channel;
 use crate::connections::{ConnectionId, RemoteNode};
 use crate::handshake::Admission;
@@ -28,11 +29,7 @@ impl<M: Mailboxes> Node<M> {
         {
             self.refuse_and_close(oldest, Refusal::Crowded);
         }
-        let connection = self.connections.open(self.now, Some(channel), false);
-        if let Some(connection) = self.connections.get_mut(connection) {
-            connection.address = Some(address);
-        }
-        Some(connection)
+        Some(self.connections.accept(self.now, address, channel))
     }
 
     /// Starts the handshake on a connection that this node has opened, with a node that supports
@@ -54,7 +51,7 @@ impl<M: Mailboxes> Node<M> {
         connection.last_received = self.now;
         connection.address = Some(address);
         let out = connection.send_buffer.bytes_mut();
-        let channel = Channel::connecting(&self.registry.me, &remote.name, version, challenge, out);
+        let channel = Channel::connecting(&self.config.me, &remote.name, version, challenge, out);
         connection.channel = Some(channel);
         true
     }
@@ -68,7 +65,7 @@ impl<M: Mailboxes> Node<M> {
             Some((_, other)) if other.is_up => Admission::Alive,
             // Both nodes have connected at once. By the protocol, the connection opened by the node
             // with the greater name is kept.
-            Some(_) if self.registry.me.name.as_str() > name => Admission::Nok,
+            Some(_) if self.config.me.name.as_str() > name => Admission::Nok,
             // This node gives up its own connection when the peer has proved that it knows the
             // cookie, or when the peer refuses it.
             Some(_) => Admission::Simultaneous,
@@ -77,7 +74,7 @@ impl<M: Mailboxes> Node<M> {
             return;
         };
         let admitted = channel.admit(
-            &self.registry.me,
+            &self.config.me,
             admission,
             connection.send_buffer.bytes_mut(),
         );
@@ -97,15 +94,12 @@ impl<M: Mailboxes> Node<M> {
             // Either the peer has declared its earlier connection dead, or this node was dialing
             // it. Sessions that wait for the dial are kept only if they belong to this run of the
             // peer.
-            let expected = self
-                .connections
-                .get(earlier)
-                .filter(|earlier| !earlier.is_up);
-            let expected = expected.and_then(|earlier| earlier.peer.as_ref());
-            let is_this_run =
-                |node: &Rc<RemoteNode>| node.creation == 0 || node.creation == peer.creation;
-            if expected.is_some_and(is_this_run) {
-                self.registry.move_sessions(earlier, id);
+            let expected = match self.connections.is_up(earlier) {
+                true => None,
+                false => self.connections.peer(earlier),
+            };
+            if expected.is_some_and(|node| node.creation == 0 || node.creation == peer.creation) {
+                self.sessions.move_all(earlier, id);
             }
             self.close(earlier);
         }
@@ -124,17 +118,20 @@ impl<M: Mailboxes> Node<M> {
             .set_header(peer.flags.has_fragments());
         self.metrics.add(Metric::Nodes, 1);
         tracing::info!("connected with the Erlang node {}", peer.name);
-        if let Some(permanent) = self
-            .permanent_peers
-            .iter_mut()
-            .find(|w| w.name.as_str() == &*peer.name)
-        {
+        if let Some(permanent) = self.permanent_peer(&peer.name) {
             permanent.delay = RECONNECT_DELAY.0;
         }
         if before.is_some_and(|before| before.creation != 0 && before.creation != peer.creation) {
-            self.registry.end_sessions_of(id);
+            for slot in self.sessions.of(id) {
+                self.end_session(slot, SessionEnd::Node);
+            }
         }
-        self.registry.monitor_sessions_of(&mut self.connections, id);
+        self.watch_sessions_of(id);
+    }
+
+    fn permanent_peer(&mut self, name: &str) -> Option<&mut PermanentPeer> {
+        let mut peers = self.permanent_peers.iter_mut();
+        peers.find(|peer| peer.name.as_str() == name)
     }
 
     /// Removes a connection that has ended, or an attempt that has failed.
@@ -154,7 +151,7 @@ impl<M: Mailboxes> Node<M> {
         let Some(other) = self.connections.find_unproven(&node.name) else {
             return false;
         };
-        self.registry.move_sessions(id, other);
+        self.sessions.move_all(id, other);
         if let Some(other) = self.connections.get_mut(other) {
             other.peer = Some(node);
         }
@@ -173,19 +170,16 @@ impl<M: Mailboxes> Node<M> {
         if let Some(remote) = &connection.peer {
             if connection.is_up {
                 tracing::info!("the Erlang node {} has disconnected", remote.name);
-                self.registry.on_node_gone(&remote.name);
+                self.on_node_gone(&remote.name);
             }
-            if let Some(permanent) = self
-                .permanent_peers
-                .iter_mut()
-                .find(|w| w.name.as_str() == &*remote.name)
-            {
-                permanent.next = self.now.after(permanent.delay);
+            let now = self.now;
+            if let Some(permanent) = self.permanent_peer(&remote.name) {
+                permanent.next = now.after(permanent.delay);
                 permanent.delay = (permanent.delay * 2).min(RECONNECT_DELAY.1);
             }
         }
-        self.registry.lists.forget(id);
-        if self.registry.sessions.len() > 0 {
+        self.lists.forget(id);
+        if self.sessions.len() > 0 {
             self.reap_from = Some(0);
         }
         self.effects

@@ -213,7 +213,7 @@ impl Script {
             event_type: None,
             payload,
         };
-        let router = self.sim.node.registry.router();
+        let router = &self.sim.node.router;
         router.publish(event, &Tally::new());
     }
 
@@ -227,7 +227,7 @@ impl Script {
             .filter(|(_, connection)| connection.is_up)
             .count();
         assert_eq!(self.sim.counted().nodes, up as u64);
-        let sessions = self.sim.node.registry.sessions.len();
+        let sessions = self.sim.node.sessions.len();
         assert_eq!(self.sim.counted().sessions, sessions as u64);
         assert!(connections.len() <= CONNECTIONS_MAX);
         // Memory grows with the bytes that have arrived, not with announced sizes.
@@ -249,7 +249,7 @@ impl Script {
         self.assert_invariants();
         assert_eq!(self.sim.counted().nodes, 0);
         assert_eq!(
-            self.sim.node.registry.sessions.len(),
+            self.sim.node.sessions.len(),
             0,
             "sessions of disconnected nodes"
         );

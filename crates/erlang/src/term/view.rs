@@ -135,6 +135,15 @@ impl<'a> Raw<'a> {
         self.atom().is_some_and(|atom| atom.is(text))
     }
 
+    /// Returns the elements, if the term is a proper list.
+    pub(crate) fn elements(self) -> Option<Elements<'a>> {
+        match self.view() {
+            Term::Nil => Some(Elements::new(0, &[])),
+            Term::List(list) if list.is_proper() => Some(list.elements()),
+            _ => None,
+        }
+    }
+
     /// Returns the pid, if the term is one.
     pub fn pid(self) -> Option<Pid<'a>> {
         match self.view() {
@@ -208,11 +217,6 @@ fn view<'a>(reader: &mut Reader<'a>) -> Result<Term<'a>, TermError> {
 impl<'a> Elements<'a> {
     pub(super) const fn new(left: usize, bytes: &'a [u8]) -> Self {
         Self { left, bytes }
-    }
-
-    /// An empty sequence.
-    pub(crate) const fn none() -> Self {
-        Self::new(0, &[])
     }
 
     /// Returns the bytes of the remaining elements and everything after them.

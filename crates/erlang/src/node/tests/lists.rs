@@ -58,7 +58,7 @@ fn a_list_of_any_length_is_applied_at_every_split() {
             for piece in packets.chunks(bytes) {
                 sim.receive(connection, piece);
                 sim.run_until_idle();
-                let held = sim.node.registry.lists.held_changes();
+                let held = sim.node.lists.held_changes();
                 assert!(held < LIST_PART_CHANGES + (1 << 20) / 6, "{held}");
             }
             assert_eq!(answers(&mut sim, connection), [reply("ok")]);
@@ -82,7 +82,7 @@ fn a_list_in_one_packet_is_applied_at_every_split() {
                 sim.receive(connection, piece);
                 assert!(sim.node.held_bytes() < 1 << 14);
                 sim.run_until_idle();
-                let held = sim.node.registry.lists.held_changes();
+                let held = sim.node.lists.held_changes();
                 assert!(held < LIST_PART_CHANGES + bytes / 6, "{held}");
             }
             assert_eq!(answers(&mut sim, connection), [reply("ok")]);
@@ -126,7 +126,7 @@ fn an_invalid_list_in_one_packet_is_answered_and_its_rest_is_skipped() {
             &passed_through(&control("subsmanager"), Some(&short)),
         );
         assert_eq!(answers(&mut sim, connection), [reply("ok")]);
-        assert_eq!(sim.node.registry.lists.held_changes(), 0);
+        assert_eq!(sim.node.lists.held_changes(), 0);
     }
     assert!(subscribers(&sim, "rj") <= 100);
 }
@@ -223,7 +223,7 @@ fn the_error_of_an_invalid_list_has_the_position_and_the_number_of_changes_made(
         assert_eq!(heard.len(), 1, "{heard:?}");
         assert!(heard[0].contains(sentence) && heard[0].contains("at least the first"));
         assert_eq!(subscribers(&sim, "rj"), 100);
-        assert_eq!(sim.node.registry.lists.held_changes(), 0);
+        assert_eq!(sim.node.lists.held_changes(), 0);
         // The same process may call again with the same number.
         let good = call("remove_subscriptions", &good, &nil());
         for packet in pieces(1, 3, &sub, &good) {
@@ -265,7 +265,7 @@ fn a_stalled_list_is_answered_and_makes_room() {
     );
     sim.receive(connection, &first(100));
     sim.wake().ended(connection);
-    assert_eq!(sim.node.registry.lists.held_changes(), 0);
+    assert_eq!(sim.node.lists.held_changes(), 0);
 }
 
 #[test]
