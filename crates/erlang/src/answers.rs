@@ -49,7 +49,7 @@ impl Connections {
             return;
         };
         let alias = match tag.view() {
-            Term::List(list) if node.has_alias && list.elements().len() == 1 => list
+            Term::List(list) if node.flags.has_alias() && list.elements().len() == 1 => list
                 .elements()
                 .next()
                 .filter(|first| first.is_atom("alias"))

@@ -10,6 +10,8 @@ use reactor::Tick;
 
 use crate::channel::Channel;
 use crate::control;
+use crate::flags::Flags;
+use crate::handshake::Peer;
 use crate::limits::{
     QUEUED_BYTES_MAX, QUEUED_RECIPIENTS_MAX, SEND_BUFFER_BYTES_MAX, UNSENT_ANSWERS_BYTES_MAX,
 };
@@ -36,7 +38,7 @@ pub(crate) struct NodeConnection {
     pub(crate) channel: Option<Channel>,
     pub(crate) send_buffer: SendBuffer,
     /// The node at the other end, once it is known.
-    pub(crate) peer: Option<Rc<RemoteNode>>,
+    pub(crate) peer: Option<Rc<Peer>>,
     pub(crate) is_up: bool,
     /// The address of the other end.
     pub(crate) address: Option<SocketAddr>,
@@ -53,14 +55,6 @@ pub(crate) struct NodeConnection {
     queued: VecDeque<QueuedEvent>,
     queued_recipients: usize,
     queued_bytes: usize,
-}
-
-/// The node at the other end of a connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RemoteNode {
-    pub(crate) name: Box<str>,
-    pub(crate) creation: u32,
-    pub(crate) has_alias: bool,
 }
 
 /// A queued event, and the processes of one node that it is for.
@@ -118,10 +112,10 @@ impl Connections {
         let (id, connection) = self.open(now);
         connection.is_outgoing = true;
         connection.is_permanent = is_permanent;
-        connection.peer = Some(Rc::new(RemoteNode {
+        connection.peer = Some(Rc::new(Peer {
             name: name.into(),
+            flags: Flags(0),
             creation,
-            has_alias: false,
         }));
         self.bind_name(name, id);
         id
@@ -163,7 +157,7 @@ impl Connections {
     }
 
     /// Returns the node at the other end of a connection, once it is known.
-    pub(crate) fn peer(&self, id: ConnectionId) -> Option<Rc<RemoteNode>> {
+    pub(crate) fn peer(&self, id: ConnectionId) -> Option<Rc<Peer>> {
         self.get(id)?.peer.clone()
     }
 
@@ -251,7 +245,9 @@ impl Connections {
     /// Sends a control message.
     pub(crate) fn control(&mut self, id: ConnectionId, control: impl FnOnce(&mut Vec<u8>)) {
         if let Some(connection) = self.schedule_flush(id) {
-            connection.send_buffer.control(control);
+            connection
+                .send_buffer
+                .packet(control, None::<fn(&mut Vec<u8>)>);
         }
     }
 
@@ -277,7 +273,7 @@ impl Connections {
         payload: impl FnOnce(&mut Vec<u8>),
     ) {
         if let Some(connection) = self.schedule_flush(id) {
-            connection.send_buffer.message(control, payload);
+            connection.send_buffer.packet(control, Some(payload));
         }
     }
 
@@ -345,14 +341,14 @@ impl NodeConnection {
 
     fn write(&mut self, (id, serial): (u32, u32), message: &[u8]) {
         let Some(node) = &self.peer else { return };
-        self.send_buffer.message(
+        self.send_buffer.packet(
             |out| control::send(out, |out| write::pid(out, node.pid(id, serial))),
-            |out| out.extend(message),
+            Some(|out: &mut Vec<u8>| out.extend(message)),
         );
     }
 }
 
-impl RemoteNode {
+impl Peer {
     /// Returns the pid of a process of the node.
     fn pid(&self, id: u32, serial: u32) -> Pid<'_> {
         Pid {

@@ -76,7 +76,8 @@ pub(crate) struct Handshake {
     stage: Stage,
     /// The challenge that the peer must answer.
     challenge: u32,
-    peer: Peer,
+    /// The identity of the other node, as far as it is known.
+    pub(crate) peer: Peer,
     /// Whether the first message had the form of version 5.
     opened_as_5: bool,
 }
@@ -130,28 +131,8 @@ impl Handshake {
         handshake.stage = Stage::Status;
         handshake.peer.name = peer.into();
         handshake.opened_as_5 = version <= VERSION_5;
-        message(out, |out| {
-            if handshake.opened_as_5 {
-                out.push(b'n');
-                out.extend(VERSION_5.to_be_bytes());
-                out.extend((Flags::OWN.0 as u32).to_be_bytes());
-                out.extend(me.name.as_str().as_bytes());
-            } else {
-                out.push(b'N');
-                out.extend(Flags::OWN.0.to_be_bytes());
-                out.extend(me.creation.to_be_bytes());
-                sized(out, me.name.as_str());
-            }
-        });
+        introduce(out, me, !handshake.opened_as_5, &[]);
         handshake
-    }
-
-    pub(crate) fn peer(&self) -> &Peer {
-        &self.peer
-    }
-
-    pub(crate) fn into_peer(self) -> Peer {
-        self.peer
     }
 
     /// Processes one message, and appends the answer to `out`.
@@ -262,22 +243,9 @@ impl Handshake {
 
     fn send_challenge(&mut self, me: &LocalNode, out: &mut Vec<u8>) {
         let challenge = self.challenge.to_be_bytes();
-        message(out, |out| {
-            if self.peer.flags.has_handshake_6() {
-                out.push(b'N');
-                out.extend(Flags::OWN.0.to_be_bytes());
-                out.extend(challenge);
-                out.extend(me.creation.to_be_bytes());
-                sized(out, me.name.as_str());
-            } else {
-                out.push(b'n');
-                out.extend(VERSION_5.to_be_bytes());
-                out.extend((Flags::OWN.0 as u32).to_be_bytes());
-                out.extend(challenge);
-                out.extend(me.name.as_str().as_bytes());
-            }
-        });
-        self.stage = if self.opened_as_5 && self.peer.flags.has_handshake_6() {
+        let has_6 = self.peer.flags.has_handshake_6();
+        introduce(out, me, has_6, &challenge);
+        self.stage = if self.opened_as_5 && has_6 {
             Stage::Complement
         } else {
             Stage::Reply
@@ -385,9 +353,24 @@ fn sized_name(bytes: &[u8]) -> Result<&[u8], Refusal> {
         .ok_or(Refusal::Handshake)
 }
 
-fn sized(out: &mut Vec<u8>, name: &str) {
-    out.extend((name.len() as u16).to_be_bytes());
-    out.extend(name.as_bytes());
+/// Writes the identity of this node and a challenge, if there is one, in the form of version 6 or 5.
+fn introduce(out: &mut Vec<u8>, me: &LocalNode, is_6: bool, challenge: &[u8]) {
+    let name = me.name.as_str();
+    message(out, |out| {
+        if is_6 {
+            out.push(b'N');
+            out.extend(Flags::OWN.0.to_be_bytes());
+            out.extend(challenge);
+            out.extend(me.creation.to_be_bytes());
+            out.extend((name.len() as u16).to_be_bytes());
+        } else {
+            out.push(b'n');
+            out.extend(VERSION_5.to_be_bytes());
+            out.extend((Flags::OWN.0 as u32).to_be_bytes());
+            out.extend(challenge);
+        }
+        out.extend(name.as_bytes());
+    });
 }
 
 fn status(out: &mut Vec<u8>, status: &str) {

@@ -4,10 +4,8 @@
 //! Questions come from the threads of the server's workers, which must never block here.
 
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -78,47 +76,31 @@ impl FromStr for RegisteredName {
 /// An unanswered question. It counts as open until it is dropped.
 pub(crate) struct OpenQuestion {
     pub(crate) question: LoginQuestion,
-    answer: Option<Box<dyn FnOnce(LoginVerdict) + Send>>,
-    queue: Arc<QuestionQueue>,
+    answer: Box<dyn FnOnce(LoginVerdict) + Send>,
+    unanswered: LoginVerdict,
+    _counted: Arc<()>,
 }
 
 /// Queue of questions from the workers to the node's thread.
 pub(crate) struct QuestionQueue {
     asked: Mutex<VecDeque<OpenQuestion>>,
-    /// Number of unanswered questions, including those already sent to the process.
-    open: AtomicUsize,
-    accepts_unanswered: bool,
+    /// Has a clone for each unanswered question, including those already sent to the process.
+    open: Arc<()>,
+    /// The answer to questions without an answer.
+    unanswered: LoginVerdict,
     /// Wakes the thread of the node.
     ring: Box<dyn Fn() + Send + Sync>,
 }
 
 impl OpenQuestion {
     /// Answers the question.
-    pub(crate) fn answer(mut self, verdict: LoginVerdict) {
-        if let Some(answer) = self.answer.take() {
-            answer(verdict);
-        }
+    pub(crate) fn answer(self, verdict: LoginVerdict) {
+        (self.answer)(verdict);
     }
 
     /// Answers the question as configured for missing answers.
     pub(crate) fn give_up(self) {
-        let verdict = match self.queue.accepts_unanswered {
-            true => LoginVerdict::Accepted,
-            false => LoginVerdict::Undecided,
-        };
-        self.answer(verdict);
-    }
-}
-
-impl Drop for OpenQuestion {
-    fn drop(&mut self) {
-        self.queue.open.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-impl fmt::Debug for OpenQuestion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.question.fmt(f)
+        (self.answer)(self.unanswered);
     }
 }
 
@@ -126,8 +108,11 @@ impl QuestionQueue {
     pub(crate) fn new(check: &LoginCheck, ring: Box<dyn Fn() + Send + Sync>) -> Arc<Self> {
         Arc::new(Self {
             asked: Mutex::default(),
-            open: AtomicUsize::new(0),
-            accepts_unanswered: check.accepts_unanswered,
+            open: Arc::default(),
+            unanswered: match check.accepts_unanswered {
+                true => LoginVerdict::Accepted,
+                false => LoginVerdict::Undecided,
+            },
             ring,
         })
     }
@@ -199,13 +184,14 @@ pub(crate) struct ProcessChecker(pub(crate) Arc<QuestionQueue>);
 impl LoginChecker for ProcessChecker {
     fn ask(&self, question: LoginQuestion, answer: Box<dyn FnOnce(LoginVerdict) + Send>) {
         let queue = &self.0;
-        let open = queue.open.fetch_add(1, Ordering::AcqRel);
         let open_question = OpenQuestion {
             question,
-            answer: Some(answer),
-            queue: Arc::clone(queue),
+            answer,
+            unanswered: queue.unanswered,
+            _counted: Arc::clone(&queue.open),
         };
-        if open >= LOGIN_QUESTIONS_MAX {
+        // One clone is the queue's.
+        if Arc::strong_count(&queue.open) - 1 > LOGIN_QUESTIONS_MAX {
             return open_question.give_up();
         }
         queue.asked.lock().push_back(open_question);

@@ -3,7 +3,6 @@
 //! Appends the commands of a call to the log and returns the outcome. Must never report an unknown
 //! outcome as known.
 
-use std::fmt;
 use std::mem;
 use std::sync::Arc;
 
@@ -86,14 +85,6 @@ impl Drop for LoggedCall {
     fn drop(&mut self) {
         let outcome = mem::replace(self.outcome.get_mut(), Outcome::Changes(Ok(())));
         (self.complete)(outcome);
-    }
-}
-
-impl fmt::Debug for LoggedCall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LoggedCall")
-            .field("outcome", &self.outcome)
-            .finish_non_exhaustive()
     }
 }
 

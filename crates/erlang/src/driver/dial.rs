@@ -5,7 +5,6 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -27,8 +26,8 @@ const ANSWER_BYTES_MAX: u64 = 1024;
 /// Outcomes of connection attempts, passed to the node's thread.
 pub(crate) struct DialResults<S> {
     pub(super) results: Mutex<Vec<DialResult<S>>>,
-    /// Number of dialing threads.
-    running: AtomicUsize,
+    /// Has a clone for each dialing thread.
+    running: Arc<()>,
 }
 
 /// The outcome of a connection attempt.
@@ -44,20 +43,11 @@ pub(super) struct DialedNode<S> {
     pub(super) version: u16,
 }
 
-/// Guard that counts a dialing thread until it ends.
-struct RunningDial(Arc<DialResults<OwnedFd>>);
-
-impl Drop for RunningDial {
-    fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl<S> Default for DialResults<S> {
     fn default() -> Self {
         Self {
             results: Mutex::default(),
-            running: AtomicUsize::new(0),
+            running: Arc::default(),
         }
     }
 }
@@ -91,11 +81,11 @@ fn dial(
         }
     };
     let refuse = report.clone();
-    if dial_results.running.load(Ordering::Relaxed) >= DIAL_THREADS_MAX {
+    let running = Arc::clone(&dial_results.running);
+    // One clone is that of the results.
+    if Arc::strong_count(&running) - 1 > DIAL_THREADS_MAX {
         return refuse(Err(io::Error::other("too many nodes are dialed at once")));
     }
-    dial_results.running.fetch_add(1, Ordering::Relaxed);
-    let running = RunningDial(Arc::clone(dial_results));
     let connect = move || {
         let _running = running;
         report(connect(&name, epmd_port));

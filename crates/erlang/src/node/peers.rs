@@ -8,8 +8,8 @@ use router::Mailboxes;
 use super::observed::SessionEnd;
 use super::{Effect, Node, PermanentPeer, RECONNECT_DELAY};
 use crate::channel::Channel;
-use crate::connections::{ConnectionId, RemoteNode};
-use crate::handshake::Admission;
+use crate::connections::ConnectionId;
+use crate::handshake::{Admission, Handshake};
 use crate::limits::{CONNECTIONS_MAX, UNPROVEN_MAX};
 use crate::metrics::Metric;
 use crate::refusal::Refusal;
@@ -18,7 +18,7 @@ impl<M: Mailboxes> Node<M> {
     /// Adds a connection that a node has opened. Returns `None` if there are too many connections.
     /// If only the unproven ones are too many, closes the oldest of them.
     pub(crate) fn accepted(&mut self, address: SocketAddr, challenge: u32) -> Option<ConnectionId> {
-        let channel = Channel::accepted(challenge);
+        let channel = Channel::new(Handshake::accepted(challenge));
         let unproven = self.connections.unproven().count();
         if self.connections.len() - unproven >= CONNECTIONS_MAX {
             self.refuse_peer("", Some(address), Refusal::Crowded);
@@ -51,8 +51,9 @@ impl<M: Mailboxes> Node<M> {
         connection.last_received = self.now;
         connection.address = Some(address);
         let out = connection.send_buffer.bytes_mut();
-        let channel = Channel::connecting(&self.config.me, &remote.name, version, challenge, out);
-        connection.channel = Some(channel);
+        let me = &self.config.me;
+        let handshake = Handshake::connecting(me, &remote.name, version, challenge, out);
+        connection.channel = Some(Channel::new(handshake));
         true
     }
 
@@ -73,11 +74,8 @@ impl<M: Mailboxes> Node<M> {
         let Some(connection) = self.connections.schedule_flush(id) else {
             return;
         };
-        let admitted = channel.admit(
-            &self.config.me,
-            admission,
-            connection.send_buffer.bytes_mut(),
-        );
+        let out = connection.send_buffer.bytes_mut();
+        let admitted = channel.handshake.admit(&self.config.me, admission, out);
         if let Err(refusal) = admitted {
             if admission != Admission::Nok {
                 self.refuse(id, channel, refusal);
@@ -107,11 +105,7 @@ impl<M: Mailboxes> Node<M> {
         let Some(connection) = self.connections.schedule_flush(id) else {
             return;
         };
-        let before = connection.peer.replace(Rc::new(RemoteNode {
-            name: peer.name.clone(),
-            creation: peer.creation,
-            has_alias: peer.flags.has_alias(),
-        }));
+        let before = connection.peer.replace(Rc::new(peer.clone()));
         connection.is_up = true;
         connection
             .send_buffer

@@ -1,6 +1,14 @@
-//! Errors of the external term format.
+//! Limits of terms, and errors of the external term format.
 
-use super::limits::{ATOM_CHARACTERS_MAX, BIG_BYTES_MAX, DEPTH_MAX};
+/// Deepest nesting of tuples, lists and maps. Real data stays below a dozen levels; a proper list
+/// of any length counts as one level.
+pub const DEPTH_MAX: usize = 100;
+
+/// Bytes of the largest integer, 2^32768. Conversion to digits takes quadratic time.
+pub const BIG_BYTES_MAX: usize = 4096;
+
+/// Longest atom in characters, as in every Erlang system.
+pub const ATOM_CHARACTERS_MAX: usize = 255;
 
 /// The reason why bytes are not accepted as a term.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -2,8 +2,7 @@
 //!
 //! Does not recurse and allocates nothing.
 
-use super::error::TermError;
-use super::limits::{BIG_BYTES_MAX, DEPTH_MAX};
+use super::error::{BIG_BYTES_MAX, DEPTH_MAX, TermError};
 use super::names::{Fun, Pid, Port, Reference};
 use super::reader::Reader;
 use super::tag;
