@@ -9,22 +9,20 @@ use std::time::Instant;
 
 use datadir::{DirectoryLock, LockError};
 use parking_lot::Mutex;
-use router::{Log, LogBatch, LogMetrics, Marks, Restored, Tally};
+use router::{Log, Restored};
 
 use crate::disk::{Directory, Disk};
 use crate::error::OpenError;
-use crate::queue::Queue;
+use crate::queue::{Queue, SharedMetrics};
 use crate::recovery::{Recovery, recover};
 use crate::segment;
 use crate::settings::{Health, Limits, Run, SyncPolicy};
 use crate::state::{self, boot_name};
-use crate::stats::Counters;
 use crate::work::{Environment, Work};
 
-/// Durable history in a directory. Shared by the router and the thread that ends it.
+/// Durable history in a directory. Owned by the thread that ends it.
 pub struct EventLog {
     queue: Arc<Queue>,
-    counters: Arc<Counters>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Keeps other processes out for as long as the log lives.
     _lock: DirectoryLock,
@@ -59,23 +57,20 @@ impl EventLog {
         let boot = boot_name(&run.boot);
         let run = Run { boot, ..run };
         let disk = Directory(path.to_owned());
-        let (resumed, recovery) = recover(disk, path, &run, restore)?;
+        let (resumed, recovery) = recover(disk, path, &limits, &run, restore)?;
         let start = now();
-        let counters = Arc::new(Counters::default());
-        let queue = Arc::new(Queue::new(resumed.from));
+        let metrics = SharedMetrics::default();
+        let queue = Arc::new(Queue::new(resumed.from, &limits, Arc::clone(&metrics)));
         let environment = Environment {
             limits,
             sync,
             run,
             clock: Box::new(move || now().saturating_duration_since(start)),
-            counters: Arc::clone(&counters),
+            metrics,
             report: Box::new(report),
         };
-        let failed = |error| OpenError::Disk {
-            path: path.to_owned(),
-            error,
-        };
-        let work = Work::begin(resumed, environment).map_err(failed)?;
+        let failed = OpenError::disk(path);
+        let work = Work::begin(resumed, environment).map_err(&failed)?;
         let thread = {
             let queue = Arc::clone(&queue);
             let thread = Builder::new().name("encke-history".to_owned());
@@ -85,11 +80,15 @@ impl EventLog {
         };
         let log = Self {
             queue,
-            counters,
             thread: Mutex::new(Some(thread)),
             _lock: lock,
         };
         Ok((log, recovery))
+    }
+
+    /// Returns the interface for the router.
+    pub fn shared(&self) -> Arc<dyn Log> {
+        Arc::<Queue>::clone(&self.queue)
     }
 
     /// Accepts no more events, writes those that wait, and stores that the log ends here. To be
@@ -125,24 +124,6 @@ fn is_own(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| {
         name == state::STATE || name == state::UNFINISHED || segment::number(name).is_some()
     })
-}
-
-impl Log for EventLog {
-    fn append(&self, batch: &LogBatch<'_>, tally: &Arc<Tally>) {
-        self.queue.append(batch, tally);
-    }
-
-    fn mark(&self, marks: Marks) {
-        self.queue.mark(marks);
-    }
-
-    fn wake(&self) {
-        self.queue.wake();
-    }
-
-    fn metrics(&self) -> LogMetrics {
-        self.counters.read()
-    }
 }
 
 impl Drop for EventLog {

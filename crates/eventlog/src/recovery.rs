@@ -14,8 +14,8 @@ use crate::disk::{Disk, DiskFile};
 use crate::error::OpenError;
 use crate::record::{self, Record};
 use crate::segment::{self, Boundary, EPOCH_BYTES_MAX, HEADER_BYTES, Header, HeaderError};
-use crate::settings::Run;
-use crate::state::{self, Found, RESERVED, State};
+use crate::settings::{Limits, Run};
+use crate::state::{self, Found, State};
 use crate::work::{Closed, Resumed};
 
 /// How the last run ended.
@@ -89,16 +89,13 @@ impl Recovery {
 pub(crate) fn recover<D: Disk>(
     disk: D,
     path: &Path,
+    limits: &Limits,
     run: &Run,
     restore: &mut dyn FnMut(&Restored<'_>),
 ) -> Result<(Resumed<D>, Recovery), OpenError> {
-    let failed = |error| OpenError::Disk {
-        path: path.to_owned(),
-        error,
-    };
     let mut numbers: Vec<u64> = disk
         .list()
-        .map_err(failed)?
+        .map_err(OpenError::disk(path))?
         .iter()
         .filter_map(|name| segment::number(name))
         .collect();
@@ -129,14 +126,10 @@ pub(crate) fn recover<D: Disk>(
     let (from, boundary) = if is_new {
         (0, Boundary::Complete)
     } else {
-        reader.last_boundary(&state, is_torn, run)
+        reader.last_boundary(&state, is_torn, limits, run)
     };
     let after = reader.end.unwrap_or(0);
-    match boundary {
-        Boundary::Complete => (reader.restore)(&Restored::Skipped(from)),
-        Boundary::Abandoned => (reader.restore)(&Restored::Abandoned(from)),
-        Boundary::Lost => (reader.restore)(&Restored::Lost(from)),
-    }
+    (reader.restore)(&boundary.restored(from));
     let resumed = Resumed {
         disk: reader.disk,
         state,
@@ -156,15 +149,12 @@ fn find_state(
     run: &Run,
     has_segments: bool,
 ) -> Result<(State, bool, bool), OpenError> {
-    let failed = |error| OpenError::Disk {
-        path: path.to_owned(),
-        error,
-    };
+    let failed = OpenError::disk(path);
     let refuse = |why| OpenError::State {
         path: path.to_owned(),
         why,
     };
-    match State::find(disk).map_err(failed)? {
+    match State::find(disk).map_err(&failed)? {
         Found::State { state, is_torn } => Ok((state, false, is_torn)),
         Found::Newer(format) => Err(OpenError::Newer {
             file: path.join(state::STATE),
@@ -211,11 +201,9 @@ struct Reader<'a, D> {
 impl<D: Disk> Reader<'_, D> {
     fn read(&mut self, number: u64, is_last: bool) -> Result<(), OpenError> {
         let name = segment::name(number);
-        let failed = |error| OpenError::Disk {
-            path: self.path.clone(),
-            error,
-        };
-        let file = self.disk.read(&name).map_err(failed)?;
+        let path = self.path.clone();
+        let failed = OpenError::disk(&path);
+        let file = self.disk.read(&name).map_err(&failed)?;
         self.recovery.bytes += file.len() as u64;
         let header = match Header::read(&file) {
             Ok(header) if header.epoch == self.epoch && header.number == number => header,
@@ -244,10 +232,7 @@ impl<D: Disk> Reader<'_, D> {
         let is_torn = || self.may_be_torn && !record::is_damage(&file, header.salt, read, end);
         if is_last && (is_whole || is_torn()) {
             self.recovery.cut += (bytes - read) as u64;
-            self.cut(&name, read).map_err(|error| OpenError::Disk {
-                path: self.path.clone(),
-                error,
-            })?;
+            self.cut(&name, read).map_err(failed)?;
             bytes = read;
         } else if !is_whole {
             self.recovery.damaged.push(name);
@@ -269,11 +254,7 @@ impl<D: Disk> Reader<'_, D> {
             }
             Some(_) => header.boundary,
         };
-        (self.restore)(&match boundary {
-            Boundary::Complete => Restored::Skipped(header.from),
-            Boundary::Abandoned => Restored::Abandoned(header.from),
-            Boundary::Lost => Restored::Lost(header.from),
-        });
+        (self.restore)(&boundary.restored(header.from));
         self.end = Some(header.from);
     }
 
@@ -315,7 +296,13 @@ impl<D: Disk> Reader<'_, D> {
     }
 
     /// Returns the position after which this run continues, and what lies before it.
-    fn last_boundary(&mut self, state: &State, is_torn: bool, run: &Run) -> (u64, Boundary) {
+    fn last_boundary(
+        &mut self,
+        state: &State,
+        is_torn: bool,
+        limits: &Limits,
+        run: &Run,
+    ) -> (u64, Boundary) {
         let end = self.end.unwrap_or(0);
         if let Some(ended) = state.ended.filter(|_| !is_torn) {
             // A run that died before it had a segment has left nothing.
@@ -330,7 +317,7 @@ impl<D: Disk> Reader<'_, D> {
             return (end.max(ended), Boundary::Lost);
         }
         // A torn slot may have reserved more, but not more than this.
-        let torn = if is_torn { 2 * RESERVED } else { 0 };
+        let torn = 2 * limits.reserved_positions * u64::from(is_torn);
         let from = end.max(state.reserved.saturating_add(torn));
         // Receipts waited for the disk, or for the kernel, which has been running since.
         let is_same_boot = !run.boot.is_empty() && run.boot == state.boot;

@@ -17,11 +17,6 @@ pub(crate) const STATE: &str = "state";
 /// Name of the file while it is being created.
 pub(crate) const UNFINISHED: &str = "state.new";
 
-/// Number of positions reserved at a time. More are reserved when half of them are left, and none
-/// while the disk fails: a server whose disk has failed can still give out that half, which takes
-/// more than an hour at a million events a second.
-pub(crate) const RESERVED: u64 = if cfg!(test) { 64 } else { 1 << 32 };
-
 const MAGIC: [u8; 8] = *b"enckehis";
 
 /// Size of a slot in bytes: a disk writes that much atomically.
