@@ -1,5 +1,7 @@
 //! Answers to calls of remote processes.
 
+use std::error::Error;
+
 use crate::connections::{ConnectionId, Connections};
 use crate::control;
 use crate::term::{Raw, Term, write};
@@ -13,8 +15,8 @@ pub(crate) struct Caller<'a> {
     pub(crate) from: Option<Raw<'a>>,
 }
 
-/// The sentence of an `{error, Sentence}` answer.
-pub(crate) type ErrorText = String;
+/// The error of a call, whose text is the sentence of an `{error, Sentence}` answer.
+pub(crate) type CallError = Box<dyn Error>;
 
 impl<'a> Caller<'a> {
     /// Returns the caller whose term was [kept](Self::kept).
@@ -78,10 +80,10 @@ impl Connections {
     }
 
     /// Answers `ok` or `{error, Sentence}`.
-    pub(crate) fn answer_result(&mut self, caller: Caller<'_>, done: Result<(), ErrorText>) {
+    pub(crate) fn answer_result(&mut self, caller: Caller<'_>, done: Result<(), CallError>) {
         match done {
             Ok(()) => self.answer(caller, |out| write::atom(out, "ok")),
-            Err(sentence) => self.answer_error(caller, &sentence),
+            Err(error) => self.answer_error(caller, &error.to_string()),
         }
     }
 

@@ -38,8 +38,6 @@ pub enum Control<'a> {
     },
     /// The payload is for a registered process.
     SendNamed {
-        /// The sender.
-        from: Pid<'a>,
         /// The name of the recipient.
         to: Atom<'a>,
     },
@@ -70,8 +68,6 @@ pub enum Control<'a> {
     },
     /// A monitored process has ended or does not exist.
     Down {
-        /// The monitored process: a pid or a registered name.
-        who: Raw<'a>,
         /// Identifies the monitor.
         reference: Raw<'a>,
     },
@@ -101,10 +97,10 @@ impl<'a> Control<'a> {
                 Self::Send { to: pid(next()?)? }
             }
             REG_SEND | REG_SEND_TT => {
-                let from = pid(next()?)?;
+                pid(next()?)?;
                 next()?;
                 let to = next()?.atom().ok_or(Refusal::Message)?;
-                Self::SendNamed { from, to }
+                Self::SendNamed { to }
             }
             LINK => Self::Link {
                 from: pid(next()?)?,
@@ -121,12 +117,9 @@ impl<'a> Control<'a> {
                 reference: next()?,
             },
             MONITOR_P_EXIT | PAYLOAD_MONITOR_P_EXIT => {
-                let who = next()?;
                 next()?;
-                Self::Down {
-                    who,
-                    reference: next()?,
-                }
+                next()?;
+                Self::Down { reference: next()? }
             }
             EXIT
             | EXIT_TT

@@ -253,16 +253,6 @@ impl<M: Mailboxes> Node<M> {
     pub(crate) fn may_read(&self, id: ConnectionId) -> bool {
         !self.connections.is_congested(id) && !self.lists.is_waiting(id)
     }
-
-    /// Returns the bytes held of incomplete messages.
-    #[cfg(any(test, fuzzing))]
-    pub(crate) fn held_bytes(&self) -> usize {
-        let channels = self
-            .connections
-            .iter()
-            .filter_map(|(_, connection)| connection.channel.as_ref());
-        channels.map(Channel::held_bytes).sum()
-    }
 }
 
 #[cfg(test)]

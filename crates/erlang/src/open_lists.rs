@@ -64,12 +64,6 @@ impl Lists {
         self.open.retain(|list| list.connection != connection);
     }
 
-    #[cfg(test)]
-    pub(crate) fn held_changes(&self) -> usize {
-        let parts = self.open.iter().flat_map(|list| &list.parts);
-        parts.map(|part| part.changes.len()).sum()
-    }
-
     /// Finds the list that a message belongs to. A list that was read to its end is skipped, as the
     /// next message of its sender may have the same number.
     pub(crate) fn find(&self, connection: ConnectionId, message: ListMessage) -> Option<usize> {

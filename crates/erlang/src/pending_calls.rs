@@ -37,17 +37,22 @@ pub(crate) struct PendingCalls {
 }
 
 /// Outcomes that have arrived. Written by workers and by the writer of the graph.
-pub(crate) struct CompletedCalls {
+struct CompletedCalls {
     outcomes: Mutex<Vec<(u64, Outcome)>>,
     /// Wakes the node's thread.
     ring: Box<dyn Fn() + Send + Sync>,
 }
 
+/// The place for the outcome of one call.
+pub(crate) struct Completion {
+    number: u64,
+    completed: Arc<CompletedCalls>,
+}
+
 /// Wakes the node when the receipt of an event is complete.
 struct ReceiptWaker {
-    number: u64,
     tally: Arc<Tally>,
-    completed: Arc<CompletedCalls>,
+    completion: Completion,
 }
 
 impl PendingCall {
@@ -62,17 +67,19 @@ impl PendingCall {
     }
 }
 
-impl Wake for ReceiptWaker {
-    fn wake(self: Arc<Self>) {
-        let receipt = Outcome::Receipt(self.tally.counts());
-        self.completed.push(self.number, receipt);
+impl Completion {
+    /// Reports the outcome, and wakes the node's thread.
+    pub(crate) fn complete(&self, outcome: Outcome) {
+        let completed = &self.completed;
+        completed.outcomes.lock().push((self.number, outcome));
+        (completed.ring)();
     }
 }
 
-impl CompletedCalls {
-    fn push(&self, number: u64, outcome: Outcome) {
-        self.outcomes.lock().push((number, outcome));
-        (self.ring)();
+impl Wake for ReceiptWaker {
+    fn wake(self: Arc<Self>) {
+        let receipt = Outcome::Receipt(self.tally.counts());
+        self.completion.complete(receipt);
     }
 }
 
@@ -108,11 +115,11 @@ impl PendingCalls {
         if tally.pending() == 0 {
             return Some(tally.counts());
         }
-        let number = self.wait(PendingCall::of(caller));
+        let completion = self.wait(PendingCall::of(caller));
+        let number = completion.number;
         let waker = Waker::from(Arc::new(ReceiptWaker {
-            number,
             tally: Arc::clone(&tally),
-            completed: Arc::clone(&self.completed),
+            completion,
         }));
         match Pin::new(&mut tally.done()).poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(counts) => {
@@ -126,27 +133,25 @@ impl PendingCalls {
     /// Adds a call that waits for changes. The graph must call the returned function with their
     /// result.
     pub(crate) fn changes(&mut self, call: PendingCall) -> impl FnOnce(Answer) + Send + 'static {
-        let number = self.wait(call);
-        let completed = Arc::clone(&self.completed);
+        let completion = self.wait(call);
         move |answer| {
             let done = answer.into_iter().try_for_each(|effect| effect.map(drop));
-            completed.push(number, Outcome::Changes(done));
+            completion.complete(Outcome::Changes(done));
         }
     }
 
     /// Adds a call that waits for the log of the cluster.
     pub(crate) fn logged(&mut self, call: PendingCall) -> Arc<LoggedCall> {
-        let number = self.wait(call);
-        let completed = Arc::clone(&self.completed);
-        Arc::new(LoggedCall::new(move |outcome| {
-            completed.push(number, outcome);
-        }))
+        Arc::new(LoggedCall::new(self.wait(call)))
     }
 
-    fn wait(&mut self, call: PendingCall) -> u64 {
+    fn wait(&mut self, call: PendingCall) -> Completion {
         self.last += 1;
         self.waiting.insert(self.last, call);
-        self.last
+        Completion {
+            number: self.last,
+            completed: Arc::clone(&self.completed),
+        }
     }
 
     /// Takes the calls whose outcome is known.

@@ -13,6 +13,7 @@ use replication::{Append, AppendError, Applied, Command, CommandResult, EventRec
 use router::{Counts, Event};
 
 use crate::limits::{LOGGED_BYTES_MAX, LOGGED_CHANGES_MAX};
+use crate::pending_calls::Completion;
 
 /// The outcome that a call waits for.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ pub(crate) enum Outcome {
 /// last part is dropped.
 pub(crate) struct LoggedCall {
     outcome: Mutex<Outcome>,
-    complete: Box<dyn Fn(Outcome) + Send + Sync>,
+    completion: Completion,
 }
 
 /// Part of a call. If it is dropped without an answer, the outcome is unknown.
@@ -39,10 +40,10 @@ struct Part {
 }
 
 impl LoggedCall {
-    pub(crate) fn new(complete: impl Fn(Outcome) + Send + Sync + 'static) -> Self {
+    pub(crate) const fn new(completion: Completion) -> Self {
         Self {
             outcome: Mutex::new(Outcome::Changes(Ok(()))),
-            complete: Box::new(complete),
+            completion,
         }
     }
 
@@ -84,7 +85,7 @@ impl LoggedCall {
 impl Drop for LoggedCall {
     fn drop(&mut self) {
         let outcome = mem::replace(self.outcome.get_mut(), Outcome::Changes(Ok(())));
-        (self.complete)(outcome);
+        self.completion.complete(outcome);
     }
 }
 

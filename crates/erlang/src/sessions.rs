@@ -193,21 +193,9 @@ impl Sessions {
 }
 
 impl Notices {
-    /// Drops the notices of a session that has ended.
-    pub(crate) fn forget(&mut self, slot: SlotKey) {
-        // Its entry in `ready` is skipped later.
-        self.snapshots.remove(&slot);
-    }
-
     /// Whether there is work to do at once.
     pub(crate) fn has_work(&self, connections: &Connections) -> bool {
         let may_go_on = |&connection: &ConnectionId| connections.may_go_on(connection);
         !self.ready.is_empty() || self.round.is_some() || self.waiting.keys().any(may_go_on)
-    }
-
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        let waiting: usize = self.waiting.values().map(Vec::len).sum();
-        self.ready.len() + waiting + self.snapshots.len()
     }
 }

@@ -345,6 +345,14 @@ impl SimulatedNode {
         }
     }
 
+    /// Returns the bytes held of incomplete messages.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn held_bytes(&self) -> usize {
+        let connections = self.node.connections.iter();
+        let channels = connections.filter_map(|(_, connection)| connection.channel.as_ref());
+        channels.map(|channel| channel.held_bytes()).sum()
+    }
+
     /// Whether the node has closed a connection.
     pub(crate) fn is_closed(&self, connection: ConnectionId) -> bool {
         self.closed.contains(&connection)

@@ -20,4 +20,5 @@ pub use atom::Atom;
 pub use big::Big;
 pub use error::{ATOM_CHARACTERS_MAX, BIG_BYTES_MAX, DEPTH_MAX, TermError};
 pub use names::{Fun, Pid, Port, Reference};
+pub(crate) use reader::Reader;
 pub use view::{Elements, List, Raw, Term};

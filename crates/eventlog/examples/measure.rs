@@ -103,8 +103,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         recorder.set_log(log.shared());
         let router = Router::new("e", graph, NoWorkers).with_recorder(recorder);
         println!("on disk too: {:.3} us an event", publish(&router, true));
+        let written = log.shared();
         log.end();
-        println!("{:?}", log.shared().metrics());
+        println!("{:?}", written.metrics());
     }
     Ok(())
 }

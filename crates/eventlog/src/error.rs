@@ -75,6 +75,12 @@ pub enum OpenError {
 }
 
 impl OpenError {
+    /// Returns the error for the state file of a directory.
+    pub(crate) fn state(path: &Path, why: &'static str) -> Self {
+        let path = path.to_owned();
+        Self::State { path, why }
+    }
+
     /// Returns what makes an error of a failure of the disk.
     pub(crate) fn disk(path: &Path) -> impl Fn(io::Error) -> Self {
         move |error| Self::Disk {

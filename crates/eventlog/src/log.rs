@@ -8,7 +8,6 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
 use datadir::{DirectoryLock, LockError};
-use parking_lot::Mutex;
 use router::{Log, Restored};
 
 use crate::disk::{Directory, Disk};
@@ -23,7 +22,7 @@ use crate::work::{Environment, Work};
 /// Durable history in a directory. Owned by the thread that ends it.
 pub struct EventLog {
     queue: Arc<Queue>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Option<JoinHandle<()>>,
     /// Keeps other processes out for as long as the log lives.
     _lock: DirectoryLock,
 }
@@ -80,7 +79,7 @@ impl EventLog {
         };
         let log = Self {
             queue,
-            thread: Mutex::new(Some(thread)),
+            thread: Some(thread),
             _lock: lock,
         };
         Ok((log, recovery))
@@ -91,13 +90,10 @@ impl EventLog {
         Arc::<Queue>::clone(&self.queue)
     }
 
-    /// Accepts no more events, writes those that wait, and stores that the log ends here. To be
-    /// called when nothing is published any more.
-    pub fn end(&self) {
-        self.queue.end();
-        if let Some(thread) = self.thread.lock().take() {
-            thread.join().expect("the log's thread does not panic");
-        }
+    /// Accepts no more events, writes those that wait, and stores that the log ends here, as a drop
+    /// does. To be called when nothing is published any more.
+    pub fn end(self) {
+        drop(self);
     }
 }
 
@@ -128,7 +124,10 @@ fn is_own(name: &OsStr) -> bool {
 
 impl Drop for EventLog {
     fn drop(&mut self) {
-        self.end();
+        self.queue.end();
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("the log's thread does not panic");
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::error::OpenError;
 use crate::record::{self, Record};
 use crate::segment::{self, Boundary, EPOCH_BYTES_MAX, HEADER_BYTES, Header, HeaderError};
 use crate::settings::{Limits, Run};
-use crate::state::{self, Found, State};
+use crate::state::{self, State};
 use crate::work::{Closed, Resumed};
 
 /// How the last run ended.
@@ -149,37 +149,28 @@ fn find_state(
     run: &Run,
     has_segments: bool,
 ) -> Result<(State, bool, bool), OpenError> {
-    let failed = OpenError::disk(path);
-    let refuse = |why| OpenError::State {
-        path: path.to_owned(),
-        why,
-    };
-    match State::find(disk).map_err(&failed)? {
-        Found::State { state, is_torn } => Ok((state, false, is_torn)),
-        Found::Newer(format) => Err(OpenError::Newer {
-            file: path.join(state::STATE),
-            format,
-        }),
-        Found::Damaged => Err(refuse("is damaged")),
-        Found::Missing if has_segments => Err(refuse("is missing")),
-        Found::Missing => {
-            match disk.remove(state::UNFINISHED) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-                _ => {}
-            }
-            let state = State {
-                counter: 0,
-                epoch: run.new_epoch.chars().take(EPOCH_BYTES_MAX).collect(),
-                reserved: 0,
-                ended: Some(0),
-                syncs_receipts: false,
-                has_failed: false,
-                boot: String::new(),
-            };
-            state.create(disk).map_err(failed)?;
-            Ok((state, true, false))
-        }
+    if let Some((state, is_torn)) = State::find(disk, path)? {
+        return Ok((state, false, is_torn));
     }
+    if has_segments {
+        return Err(OpenError::state(path, "is missing"));
+    }
+    let failed = OpenError::disk(path);
+    match disk.remove(state::UNFINISHED) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    let state = State {
+        counter: 0,
+        epoch: run.new_epoch.chars().take(EPOCH_BYTES_MAX).collect(),
+        reserved: 0,
+        ended: Some(0),
+        syncs_receipts: false,
+        has_failed: false,
+        boot: String::new(),
+    };
+    state.create(disk).map_err(failed)?;
+    Ok((state, true, false))
 }
 
 /// Segments read so far, in order.

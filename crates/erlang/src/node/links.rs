@@ -6,7 +6,7 @@ use router::Mailboxes;
 use super::Node;
 use super::observed::SessionEnd;
 use super::registered::RegisteredProcess;
-use crate::answers::ErrorText;
+use crate::answers::CallError;
 use crate::connections::{ConnectionId, Process};
 use crate::control;
 use crate::term::Raw;
@@ -34,15 +34,15 @@ pub(super) enum WatchChange {
 }
 
 impl LoginOptions {
-    pub(super) fn read(options: Raw<'_>) -> Result<Self, ErrorText> {
-        let unknown = || "login takes a list of options: link, gap and presence".to_owned();
+    pub(super) fn read(options: Raw<'_>) -> Result<Self, CallError> {
+        let unknown = "login takes a list of options: link, gap and presence";
         let mut read = Self::default();
-        for option in options.elements().ok_or_else(unknown)? {
+        for option in options.elements().ok_or(unknown)? {
             match option.atom() {
                 Some(option) if option.is("link") => read.is_linked = true,
                 Some(option) if option.is("gap") => read.hears_gaps = true,
                 Some(option) if option.is("presence") => read.hears_presence = true,
-                _ => return Err(unknown()),
+                _ => return Err(unknown.into()),
             }
         }
         Ok(read)

@@ -103,7 +103,7 @@ impl<M: Mailboxes> Node<M> {
                 .expect("a part was added if there was none");
             match read_change(id_terms, verb, element, &mut part.id_terms) {
                 Ok(change) => part.changes.push(change),
-                Err(why) => failure = Some(why),
+                Err(why) => failure = Some(why.to_string()),
             }
             *count += usize::from(failure.is_none());
             failure.is_none()
@@ -190,7 +190,8 @@ impl<M: Mailboxes> Node<M> {
                 "{why}; at least the first {} subscriptions of this long list were changed; it is \
                  safe to send them again",
                 list.done
-            ))
+            )
+            .into())
         });
         let caller = Caller::restore(list.connection, list.from.as_deref());
         self.connections.answer_result(caller, done);

@@ -9,7 +9,7 @@ use super::links::{LoginOptions, WatchChange};
 use super::observed::SessionEnd;
 use super::registered::RegisteredProcess;
 use super::{Effect, Node};
-use crate::answers::{Caller, ErrorText};
+use crate::answers::{CallError, Caller};
 use crate::connections::{ConnectionId, Process};
 use crate::ids;
 use crate::limits::{CONNECTIONS_MAX, DIALS_MAX, IDS_MAX};
@@ -41,14 +41,14 @@ impl<M: Mailboxes> Node<M> {
         } else {
             let known = "router takes {send, Id, Msg}, {login, Id, Pid}, \
                          {login, Id, Pid, Options}, {logout, Pid} and pid";
-            Err(known.to_owned())
+            Err(known.into())
         };
         self.connections.answer_result(caller, done);
     }
 
     /// Logs a process in as an id.
-    fn login(&mut self, id: Raw<'_>, pid: Raw<'_>, options: LoginOptions) -> Result<(), ErrorText> {
-        let subject = ids::of_term(id).map_err(|error| error.to_string())?;
+    fn login(&mut self, id: Raw<'_>, pid: Raw<'_>, options: LoginOptions) -> Result<(), CallError> {
+        let subject = ids::of_term(id)?;
         let pid = pid.pid().ok_or("login takes {login, Id, Pid} with a pid")?;
         let process = Process {
             connection: self.connection_to(pid)?,
@@ -57,9 +57,9 @@ impl<M: Mailboxes> Node<M> {
         };
         if options.hears_presence && self.config.presence.is_none() {
             return Err(
-                "this server does not track presence; leave presence out, or start the server \
-                 with --presence"
-                    .to_owned(),
+                "this server does not track presence; leave presence out, or start the \
+                        server with --presence"
+                    .into(),
             );
         }
         let known = self.sessions.find(process);
@@ -80,13 +80,13 @@ impl<M: Mailboxes> Node<M> {
             if session.keys().len() >= IDS_MAX {
                 return Err(format!(
                     "a process may have at most {IDS_MAX} ids, and this one has that many"
-                ));
+                )
+                .into());
             }
         }
         // The session must exist before the router can find it under the key, so the key is looked
         // up first.
-        let key = self.router.graph().hold(&subject);
-        let key = key.map_err(|error| error.to_string())?;
+        let key = self.router.graph().hold(&subject)?;
         let slot = match known {
             Some(slot) => {
                 self.sessions.add(slot, key);
@@ -113,7 +113,7 @@ impl<M: Mailboxes> Node<M> {
             // The session follows other subjects now.
             self.schedule_snapshot(slot);
         }
-        logged_in.map(drop).map_err(|error| error.to_string())
+        Ok(logged_in.map(drop)?)
     }
 
     /// Returns the name of a session for the router.
@@ -134,7 +134,7 @@ impl<M: Mailboxes> Node<M> {
     }
 
     /// Returns the connection to the node of a process. If there is none, the node is dialed.
-    fn connection_to(&mut self, pid: Pid<'_>) -> Result<ConnectionId, ErrorText> {
+    fn connection_to(&mut self, pid: Pid<'_>) -> Result<ConnectionId, CallError> {
         let name = pid.node.text();
         if let Some(connection) = self.connections.find(&name) {
             let node = self.connections.peer(connection);
@@ -142,12 +142,13 @@ impl<M: Mailboxes> Node<M> {
                 true => Ok(connection),
                 false => Err(format!(
                     "the process belongs to an earlier run of {name} and no longer exists"
-                )),
+                )
+                .into()),
             };
         }
         let name: NodeName = name.parse()?;
         if name == self.config.me.name {
-            return Err("a process of this node cannot log in".to_owned());
+            return Err("a process of this node cannot log in".into());
         }
         let dials = self.connections.requested_dials();
         let nodes = self.connections.len() - self.connections.unproven().count();
@@ -157,7 +158,8 @@ impl<M: Mailboxes> Node<M> {
                 "{name} is not connected, and too many nodes are being dialed ({dials} of \
                  {DIALS_MAX}) or connected ({nodes} of {CONNECTIONS_MAX}); connect {name} with \
                  this node, or log in again later"
-            ));
+            )
+            .into());
         }
         let connection = self
             .connections
@@ -167,7 +169,7 @@ impl<M: Mailboxes> Node<M> {
     }
 
     /// Logs a process out of all its ids. Does nothing if it has none.
-    fn logout(&mut self, pid: Raw<'_>) -> Result<(), ErrorText> {
+    fn logout(&mut self, pid: Raw<'_>) -> Result<(), CallError> {
         let pid = pid.pid().ok_or("logout takes {logout, Pid} with a pid")?;
         let Some(connection) = self.connections.find(&pid.node.text()) else {
             return Ok(());
@@ -187,7 +189,8 @@ impl<M: Mailboxes> Node<M> {
     /// Logs a session out.
     pub(super) fn end_session(&mut self, slot: SlotKey, end: SessionEnd) {
         self.observe_logout(slot, end);
-        self.notices.forget(slot);
+        // Its entry among those to serve is skipped later.
+        self.notices.snapshots.remove(&slot);
         let name = self.session_ref(slot);
         if let Some(session) = self.sessions.remove(slot) {
             self.metrics.take(Metric::Sessions, 1);

@@ -6,7 +6,7 @@ use replication::Append;
 use router::{Event, Mailboxes, Tally};
 
 use super::Node;
-use crate::answers::{Caller, ErrorText};
+use crate::answers::{CallError, Caller};
 use crate::connections::ConnectionId;
 use crate::ids;
 use crate::metrics::Metric;
@@ -25,7 +25,7 @@ impl<M: Mailboxes> Node<M> {
     pub(super) fn publish(&mut self, caller: Caller<'_>, id: Raw<'_>, message: Raw<'_>) {
         let event = match self.event(id, message) {
             Ok(event) => event,
-            Err(sentence) => return self.connections.answer_error(caller, &sentence),
+            Err(error) => return self.connections.answer_result(caller, Err(error)),
         };
         if let Some(log) = self.config.log.clone() {
             let logged = self.log_event(&*log, caller, &event, Reach::Subscribers);
@@ -46,10 +46,10 @@ impl<M: Mailboxes> Node<M> {
         }
     }
 
-    fn event(&self, id: Raw<'_>, message: Raw<'_>) -> Result<Event, ErrorText> {
-        let subject = ids::of_term(id).map_err(|error| error.to_string())?;
+    fn event(&self, id: Raw<'_>, message: Raw<'_>) -> Result<Event, CallError> {
+        let subject = ids::of_term(id)?;
         let bytes_max = self.config.event_bytes_max;
-        let payload = payload::of_term(message, bytes_max).map_err(|_| {
+        let payload = payload::of_term(message, bytes_max).ok_or_else(|| {
             format!(
                 "the message is larger than the {bytes_max} bytes that an event may have; send a \
                  smaller one, or raise event-bytes"
@@ -75,7 +75,7 @@ impl<M: Mailboxes> Node<M> {
         let event = message.tuple().and_then(|[id, body]| {
             let subject = ids::of_term(id).ok()?;
             let bytes = payload::of_iolist(body, self.config.event_bytes_max)?;
-            let payload = payload::of_bytes(bytes, self.config.event_bytes_max).ok()?;
+            let payload = payload::of_bytes(bytes, self.config.event_bytes_max)?;
             Some(Event {
                 subject,
                 event_type: None,
@@ -138,8 +138,8 @@ impl<M: Mailboxes> Node<M> {
                     self.connections.answer_sent(caller, sent);
                 }
                 Outcome::Changes(done) => {
-                    let done = done.map_err(|error| error.to_string());
-                    self.connections.answer_result(caller, done);
+                    self.connections
+                        .answer_result(caller, done.map_err(CallError::from));
                 }
                 Outcome::NotLogged(error) => {
                     let sentence = replicated::sentence(error);

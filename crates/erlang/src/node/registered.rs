@@ -48,7 +48,7 @@ impl RegisteredProcess {
     pub(super) fn recipient(me: &LocalNode, control: Control<'_>) -> Option<Self> {
         match control {
             Control::Send { to } => Self::of_pid(me, to),
-            Control::SendNamed { to, .. } => Self::named(to),
+            Control::SendNamed { to } => Self::named(to),
             _ => None,
         }
     }
@@ -113,7 +113,7 @@ impl<M: Mailboxes> Node<M> {
                     });
                 }
             }
-            Control::Down { reference, .. } => self.on_down(connection, reference),
+            Control::Down { reference } => self.on_down(connection, reference),
             Control::Other => {}
         }
         Ok(())

@@ -6,7 +6,7 @@ use router::Mailboxes;
 
 use super::Node;
 use super::registered::RegisteredProcess;
-use crate::answers::{Caller, ErrorText};
+use crate::answers::{CallError, Caller};
 use crate::id_terms::{IdTerm, IdTerms};
 use crate::ids;
 use crate::large_list::ListVerb;
@@ -36,7 +36,7 @@ impl<M: Mailboxes> Node<M> {
             }
             Some([verb, user]) if verb.is_atom("get_subscribers") => match self.subscribers(user) {
                 Ok(list) => self.connections.answer(caller, |out| out.extend(list)),
-                Err(sentence) => self.connections.answer_error(caller, &sentence),
+                Err(error) => self.connections.answer_result(caller, Err(error)),
             },
             _ if request.is_atom("pid") => {
                 self.answer_pid(caller, RegisteredProcess::Subsmanager);
@@ -54,7 +54,7 @@ impl<M: Mailboxes> Node<M> {
     fn change(&mut self, caller: Caller<'_>, verb: ListVerb, list: Raw<'_>) {
         let (changes, id_terms) = match self.read_changes(verb, list) {
             Ok(read) => read,
-            Err(sentence) => return self.connections.answer_error(caller, &sentence),
+            Err(error) => return self.connections.answer_result(caller, Err(error)),
         };
         let call = PendingCall {
             id_terms,
@@ -78,7 +78,7 @@ impl<M: Mailboxes> Node<M> {
         &self,
         verb: ListVerb,
         list: Raw<'_>,
-    ) -> Result<(Vec<Change>, Vec<IdTerm>), ErrorText> {
+    ) -> Result<(Vec<Change>, Vec<IdTerm>), CallError> {
         let subscriptions = list
             .elements()
             .ok_or("subscriptions must be a list of #subscription{} records or of pairs")?;
@@ -87,7 +87,8 @@ impl<M: Mailboxes> Node<M> {
                 "a list whose head is not at the beginning of its message may have at most \
                  {SUBSCRIPTIONS_MAX} subscriptions, but this one has {}; make several calls",
                 subscriptions.len()
-            ));
+            )
+            .into());
         }
         let mut changes = Vec::with_capacity(subscriptions.len());
         let mut id_terms = Vec::new();
@@ -99,8 +100,8 @@ impl<M: Mailboxes> Node<M> {
     }
 
     /// Writes the list of the subscribers of `user`.
-    fn subscribers(&self, user: Raw<'_>) -> Result<Vec<u8>, ErrorText> {
-        let id = ids::of_term(user).map_err(|error| error.to_string())?;
+    fn subscribers(&self, user: Raw<'_>) -> Result<Vec<u8>, CallError> {
+        let id = ids::of_term(user)?;
         let graph = self.router.graph();
         let mut out = Vec::new();
         let mut count = 0;
@@ -131,7 +132,8 @@ impl<M: Mailboxes> Node<M> {
             return Err(format!(
                 "there are more than {count} subscribers, too many for one answer; read them in \
                  pages over HTTP"
-            ));
+            )
+            .into());
         }
         let mut list = Vec::with_capacity(out.len() + 8);
         if count > 0 {
@@ -150,7 +152,7 @@ pub(super) fn read_change(
     verb: ListVerb,
     term: Raw<'_>,
     id_terms: &mut Vec<IdTerm>,
-) -> Result<Change, ErrorText> {
+) -> Result<Change, CallError> {
     let pair = match term.tuple() {
         Some([record, subscriber, subject]) if record.is_atom("subscription") => {
             Some([subscriber, subject])
@@ -158,10 +160,9 @@ pub(super) fn read_change(
         _ => term.tuple(),
     };
     let Some([who, whom]) = pair else {
-        return Err("it is neither {subscription, Subscriber, Subject} nor a pair".to_owned());
+        return Err("it is neither {subscription, Subscriber, Subject} nor a pair".into());
     };
-    let id = |term| ids::of_term(term).map_err(|error| error.to_string());
-    let (subscriber, subject) = (id(who)?, id(whom)?);
+    let (subscriber, subject) = (ids::of_term(who)?, ids::of_term(whom)?);
     Ok(match verb {
         ListVerb::Add => {
             id_terms.extend(known.term_to_remember(&subscriber, who));

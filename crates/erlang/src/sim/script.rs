@@ -231,7 +231,7 @@ impl Script {
         assert_eq!(self.sim.counted().sessions, sessions as u64);
         assert!(connections.len() <= CONNECTIONS_MAX);
         // Memory grows with the bytes that have arrived, not with announced sizes.
-        assert!(self.sim.node.held_bytes() <= self.given);
+        assert!(self.sim.held_bytes() <= self.given);
     }
 
     /// Ends all connections, and asserts that no state is left.
@@ -253,7 +253,7 @@ impl Script {
             0,
             "sessions of disconnected nodes"
         );
-        assert_eq!(self.sim.node.held_bytes(), 0);
+        assert_eq!(self.sim.held_bytes(), 0);
         // Everything that the node has sent must follow the protocol.
         for (connection, _) in std::mem::take(&mut self.connections) {
             hear(&self.sim.take_sent(connection));

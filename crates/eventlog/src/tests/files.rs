@@ -59,7 +59,6 @@ fn the_directory_and_its_files_are_private_and_one_process_has_it() {
     let refused = open(&path).expect_err("a refusal").to_string();
     assert!(refused.contains("in use by another process"), "{refused}");
     log.end();
-    drop(log);
     // Made private again if others could read it.
     fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
     let (_log, recovery) = open(&path).unwrap();
@@ -154,8 +153,9 @@ fn the_thread_stores_what_is_published_and_the_next_run_has_it() {
             wait_for(&tally);
             assert!(tally.unstored() == 0);
         }
+        let written = log.shared();
         log.end();
-        assert_eq!(log.shared().metrics().events, 500);
+        assert_eq!(written.metrics().events, 500);
     }
 }
 
