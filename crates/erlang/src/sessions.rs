@@ -83,7 +83,7 @@ impl Session {
         Tick(u64::from(self.since) * 1000)
     }
 
-    fn add(&mut self, key: Key) {
+    pub(crate) fn add(&mut self, key: Key) {
         let mut keys = self.keys().to_vec();
         keys.push(key);
         self.keys = Keys::Many(keys.into());
@@ -175,13 +175,6 @@ impl Sessions {
         let hash = self.hasher.hash_one(process);
         if let Ok(entry) = self.index.find_entry(hash, |&indexed| indexed == slot) {
             entry.remove();
-        }
-    }
-
-    /// Adds a key to a session.
-    pub(crate) fn add(&mut self, slot: SlotKey, key: Key) {
-        if let Some(session) = self.get(slot) {
-            session.add(key);
         }
     }
 

@@ -254,23 +254,17 @@ impl<D: Disk> Reader<'_, D> {
     fn read_records(&mut self, file: &[u8], salt: u32, from: u64) -> usize {
         let (mut offset, mut end) = (HEADER_BYTES, from);
         while let Some((record, size)) = record::read(file, salt, offset) {
-            match record {
-                Record::Event(event) if event.position > end => {
-                    end = event.position;
-                    self.recovery.events += 1;
-                    (self.restore)(&Restored::Event(event));
+            if let Record::History(part) = record {
+                match &part {
+                    Restored::Event(event) if event.position > end => {
+                        end = event.position;
+                        self.recovery.events += 1;
+                    }
+                    &(Restored::Lost(to) | Restored::Skipped(to)) if to >= end => end = to,
+                    Restored::Note(_) => {}
+                    _ => break,
                 }
-                Record::Lost(position) if position >= end => {
-                    end = position;
-                    (self.restore)(&Restored::Lost(position));
-                }
-                Record::Skipped(position) if position >= end => {
-                    end = position;
-                    (self.restore)(&Restored::Skipped(position));
-                }
-                Record::Note(note) => (self.restore)(&Restored::Note(note)),
-                Record::Synced(_) => {}
-                _ => break,
+                (self.restore)(&part);
             }
             offset += size;
         }

@@ -45,7 +45,11 @@ pub(super) fn keep_registered(settings: &Settings, port: u16) -> io::Result<()> 
                     wait_for_end(connection);
                     tracing::warn!("epmd has ended; the node registers again when epmd is back");
                 }
-                Err(problem) => registration.warn_once(problem),
+                Err(problem) if registration.last_warning.as_ref() != Some(&problem) => {
+                    tracing::warn!("{problem}");
+                    registration.last_warning = Some(problem);
+                }
+                Err(_) => {}
             }
             thread::sleep(delay);
             delay = (delay * 2).min(RETRY.1);
@@ -129,13 +133,6 @@ impl EpmdRegistration {
                 "epmd does not answer at port {port} and cannot be started: {error}; install \
                  erlang-base, or start epmd by other means"
             )),
-        }
-    }
-
-    fn warn_once(&mut self, problem: String) {
-        if self.last_warning.as_ref() != Some(&problem) {
-            tracing::warn!("{problem}");
-            self.last_warning = Some(problem);
         }
     }
 }

@@ -12,7 +12,7 @@ use reactor::{
 use router::Mailboxes;
 use server::{ExternalWorker, WorkerCommand};
 
-use super::dial::{DialResult, DialResults};
+use super::dial::DialResults;
 use super::id_terms_file::IdTermsFile;
 use crate::connections::ConnectionId;
 use crate::limits::{ACCEPTS_PER_TURN_MAX, READ_BLOCK_BYTES, READS_PER_TURN_MAX};
@@ -35,7 +35,7 @@ pub(crate) struct Driver<M, K: Kernel> {
     acceptor: Acceptor<K::Listener>,
     sockets: HashMap<ConnectionId, Socket<K::Socket>>,
     dial: Dial,
-    dial_results: Arc<DialResults<K::Socket>>,
+    dial_results: DialResults<K::Socket>,
     id_terms_file: Option<IdTermsFile>,
     /// Connections that may hold unread bytes and will not signal again.
     unread: Vec<ConnectionId>,
@@ -75,7 +75,7 @@ impl<M: Mailboxes, K: Kernel> Driver<M, K> {
         worker: Arc<ExternalWorker>,
         mut kernel: K,
         listen: impl FnOnce(&mut K, Token) -> io::Result<K::Listener>,
-        (dial, dial_results): (Dial, Arc<DialResults<K::Socket>>),
+        (dial, dial_results): (Dial, DialResults<K::Socket>),
         id_terms_file: Option<IdTermsFile>,
     ) -> io::Result<Self> {
         let warnings = RateLimitedWarnings::new(ACCEPT_WARNING_INTERVAL);
@@ -163,12 +163,8 @@ impl<M: Mailboxes, K: Kernel> Driver<M, K> {
 
     /// Applies the outcomes of connection attempts.
     fn apply_dial_results(&mut self) {
-        let dial_results = std::mem::take(&mut *self.dial_results.results.lock());
-        for DialResult {
-            connection,
-            outcome,
-        } in dial_results
-        {
+        let dial_results = std::mem::take(&mut *self.dial_results.lock());
+        for (connection, outcome) in dial_results {
             match outcome {
                 Ok(answered) => {
                     let Some(challenge) = self.challenge() else {
@@ -323,9 +319,7 @@ impl<M: Mailboxes, K: Kernel> Handler for Driver<M, K> {
     fn may_sleep(&self) -> bool {
         // Dial results and login questions have no mailbox. They are checked after the thread has
         // announced its sleep, because later ones wake it up.
-        self.worker.may_sleep()
-            && self.dial_results.results.lock().is_empty()
-            && !self.node.is_busy()
+        self.worker.may_sleep() && self.dial_results.lock().is_empty() && !self.node.is_busy()
     }
 
     fn wake_up(&self) {

@@ -18,6 +18,9 @@ use crate::node_name::NodeName;
 use crate::refusal::Refusal;
 use crate::term::{Pid, Raw};
 
+/// The reason why the slot of a process has a session.
+const KNOWN: &str = "its session was found by the process";
+
 impl<M: Mailboxes> Node<M> {
     pub(super) fn on_router(&mut self, caller: Caller<'_>, request: Raw<'_>) {
         let done = if let Some([verb, id, message]) = request.tuple()
@@ -71,7 +74,7 @@ impl<M: Mailboxes> Node<M> {
                 self.link(process, WatchChange::Begin);
             }
             self.start_presence(slot, options);
-            let session = self.sessions.get(slot).expect("the session exists");
+            let session = self.sessions.get(slot).expect(KNOWN);
             if let Some(key) = self.router.graph().find(&subject)
                 && session.keys().contains(&key)
             {
@@ -89,7 +92,7 @@ impl<M: Mailboxes> Node<M> {
         let key = self.router.graph().hold(&subject)?;
         let slot = match known {
             Some(slot) => {
-                self.sessions.add(slot, key);
+                self.sessions.get(slot).expect(KNOWN).add(key);
                 slot
             }
             None => {

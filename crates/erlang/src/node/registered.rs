@@ -11,13 +11,13 @@ use crate::limits::{CALLER_BYTES_MAX, MESSAGE_BYTES_MAX};
 use crate::refusal::Refusal;
 use crate::term::{Atom, Pid, Raw, Term, write};
 
-/// A registered process.
+/// A registered process, with its number in pids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RegisteredProcess {
-    NetKernel,
-    Router,
-    Subsmanager,
-    Any,
+    NetKernel = 1,
+    Router = 2,
+    Subsmanager = 3,
+    Any = 4,
 }
 
 /// The sentence for a call to a process that this node does not have.
@@ -25,22 +25,22 @@ const NO_PROCESS: &str =
     "there is no such process at this node; it has router, subsmanager, any and net_kernel";
 
 impl RegisteredProcess {
-    /// Each process with its name and its number.
-    const ALL: [(Self, &'static str, u32); 4] = [
-        (Self::NetKernel, "net_kernel", 1),
-        (Self::Router, "router", 2),
-        (Self::Subsmanager, "subsmanager", 3),
-        (Self::Any, "any", 4),
+    /// Each process with its name.
+    const ALL: [(Self, &'static str); 4] = [
+        (Self::NetKernel, "net_kernel"),
+        (Self::Router, "router"),
+        (Self::Subsmanager, "subsmanager"),
+        (Self::Any, "any"),
     ];
 
     fn named(name: Atom<'_>) -> Option<Self> {
-        let known = Self::ALL.into_iter().find(|(_, own, _)| name.is(own));
-        known.map(|(process, ..)| process)
+        let known = Self::ALL.into_iter().find(|(_, own)| name.is(own));
+        known.map(|(process, _)| process)
     }
 
     /// Returns the process with a pid of this node.
     fn of_pid(me: &LocalNode, pid: Pid<'_>) -> Option<Self> {
-        let mut known = Self::ALL.into_iter().map(|(process, ..)| process);
+        let mut known = Self::ALL.into_iter().map(|(process, _)| process);
         known.find(|process| process.pid(me) == pid)
     }
 
@@ -55,10 +55,9 @@ impl RegisteredProcess {
 
     /// Returns the pid of the process.
     pub(super) fn pid(self, me: &LocalNode) -> Pid<'_> {
-        let known = Self::ALL.into_iter().find(|(process, ..)| *process == self);
         Pid {
             node: Atom::of(me.name.as_str()),
-            id: known.map_or(0, |(_, _, number)| number),
+            id: self as u32,
             serial: 0,
             creation: me.creation,
         }

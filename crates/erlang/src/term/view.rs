@@ -3,7 +3,7 @@
 use super::atom::Atom;
 use super::big::Big;
 use super::error::TermError;
-use super::measure::{float_of_text, measure};
+use super::measure::measure;
 use super::names::{Fun, Pid, Port, Reference};
 use super::reader::Reader;
 use super::tag;
@@ -153,7 +153,9 @@ impl<'a> Raw<'a> {
     }
 }
 
-fn view<'a>(reader: &mut Reader<'a>) -> Result<Term<'a>, TermError> {
+/// Reads a term without its parts. The sizes of parts that follow may be false until they are
+/// measured.
+pub(super) fn view<'a>(reader: &mut Reader<'a>) -> Result<Term<'a>, TermError> {
     let tag = reader.u8()?;
     Ok(match tag {
         tag::SMALL_INTEGER => Term::Integer(reader.u8()?.into()),
@@ -212,6 +214,13 @@ fn view<'a>(reader: &mut Reader<'a>) -> Result<Term<'a>, TermError> {
         tag::NEW_FUN => Term::Fun(Fun::read(reader)?.0),
         _ => Term::Atom(reader.atom_of(tag)?),
     })
+}
+
+/// Parses a float in the format of releases before 2009: decimal digits, padded with NUL.
+fn float_of_text(bytes: &[u8]) -> Option<f64> {
+    let end = bytes.iter().position(|&byte| byte == 0);
+    let digits = str::from_utf8(&bytes[..end.unwrap_or(bytes.len())]).ok()?;
+    digits.parse().ok()
 }
 
 impl<'a> Elements<'a> {
