@@ -344,7 +344,8 @@ impl<'a> Introduction<'a> {
     }
 }
 
-/// Writes the identity of this node and a challenge, if there is one, in the form of version 6 or 5.
+/// Writes the identity of this node, and a challenge if there is one, in the form of version 6 or
+/// 5.
 fn introduce(out: &mut Vec<u8>, me: &LocalNode, is_6: bool, challenge: &[u8]) {
     let name = me.name.as_str();
     message(out, |out| {

@@ -59,11 +59,9 @@ impl<M: Mailboxes> Node<M> {
             serial: pid.serial,
         };
         if options.hears_presence && self.config.presence.is_none() {
-            return Err(
-                "this server does not track presence; leave presence out, or start the \
-                        server with --presence"
-                    .into(),
-            );
+            let untracked = "this server does not track presence; leave presence out, or start the \
+                             server with --presence";
+            return Err(untracked.into());
         }
         let known = self.sessions.find(process);
         if let Some(slot) = known
