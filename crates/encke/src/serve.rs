@@ -86,7 +86,7 @@ struct Parts {
     webhook: Option<RunningWebhook>,
     access_log: Option<AccessLogWriter>,
     graph: Option<Arc<Graph>>,
-    history: Option<Arc<EventLog>>,
+    history: Option<EventLog>,
     server: Option<Server>,
     history_clock: Option<Ticker>,
     presence_clock: Option<Ticker>,

@@ -4,14 +4,14 @@
 
 use crate::control::Control;
 use crate::fragments::{FragmentAssembler, RefusedFragment};
-use crate::handshake::{Admission, Handshake, LocalNode, Peer, Step};
+use crate::handshake::{Handshake, LocalNode, Peer, Step};
 use crate::large_list::{LargeList, ListMessage};
 use crate::limits::{
     CALLER_BYTES_MAX, HANDSHAKE_BYTES_MAX, MESSAGE_BYTES_MAX, PACKET_BYTES_ALWAYS,
 };
 use crate::packet::{LengthPrefix, Packet, PacketReader};
 use crate::refusal::Refusal;
-use crate::term::{Raw, tag};
+use crate::term::{Raw, TermError, tag};
 
 /// First byte of a message without a distribution header.
 const PASS_THROUGH: u8 = 112;
@@ -25,17 +25,13 @@ const FRAGMENT_NUMBERS_BYTES: usize = 16;
 /// The state of the receiving side.
 #[derive(Debug)]
 pub(crate) struct Channel {
-    stage: Stage,
+    pub(crate) handshake: Handshake,
+    /// Whether the handshake is complete.
+    is_up: bool,
     packets: PacketReader,
     fragments: FragmentAssembler,
     /// The last message that was assembled from fragments.
     assembled: Vec<u8>,
-}
-
-#[derive(Debug)]
-enum Stage {
-    Handshake(Handshake),
-    Up(Peer),
 }
 
 /// The meaning of a packet.
@@ -43,7 +39,7 @@ enum Stage {
 pub(crate) enum ChannelEvent<'a> {
     /// Nothing to do: a tick, a fragment, a step of the handshake.
     Nothing,
-    /// The peer has sent its name and must be [admitted](Channel::admit).
+    /// The peer has sent its name and must be [admitted](Handshake::admit).
     NameReceived,
     /// The handshake is complete.
     Up,
@@ -89,25 +85,11 @@ impl<R: Into<Refusal>> From<R> for Refused<'_> {
 }
 
 impl Channel {
-    /// Starts with a node that has connected to this one.
-    pub(crate) fn accepted(challenge: u32) -> Self {
-        Self::of(Handshake::accepted(challenge))
-    }
-
-    /// Starts with a node that this one has connected to.
-    pub(crate) fn connecting(
-        me: &LocalNode,
-        peer: &str,
-        version: u16,
-        challenge: u32,
-        out: &mut Vec<u8>,
-    ) -> Self {
-        Self::of(Handshake::connecting(me, peer, version, challenge, out))
-    }
-
-    fn of(handshake: Handshake) -> Self {
+    /// Starts with a handshake.
+    pub(crate) fn new(handshake: Handshake) -> Self {
         Self {
-            stage: Stage::Handshake(handshake),
+            handshake,
+            is_up: false,
             packets: PacketReader::default(),
             fragments: FragmentAssembler::default(),
             assembled: Vec::new(),
@@ -121,28 +103,8 @@ impl Channel {
     }
 
     /// Returns the identity of the other node, as far as the handshake has revealed it.
-    pub(crate) fn peer(&self) -> &Peer {
-        match &self.stage {
-            Stage::Handshake(handshake) => handshake.peer(),
-            Stage::Up(peer) => peer,
-        }
-    }
-
-    /// Answers the name of a peer.
-    ///
-    /// # Errors
-    ///
-    /// When the peer is not admitted. The connection must end after what was appended is sent.
-    pub(crate) fn admit(
-        &mut self,
-        me: &LocalNode,
-        admission: Admission,
-        out: &mut Vec<u8>,
-    ) -> Result<(), Refusal> {
-        match &mut self.stage {
-            Stage::Handshake(handshake) => handshake.admit(me, admission, out),
-            Stage::Up(_) => Err(Refusal::Handshake),
-        }
+    pub(crate) const fn peer(&self) -> &Peer {
+        &self.handshake.peer
     }
 
     /// Takes the next packet off `input`; `None` if it holds no complete one. Answers of the
@@ -159,12 +121,11 @@ impl Channel {
     ) -> Result<Option<ChannelEvent<'a>>, Refusal> {
         // The message was processed; the memory of a large one is not kept until the next.
         self.assembled = Vec::new();
-        let (width, bytes_max) = match self.stage {
-            Stage::Handshake(_) => (LengthPrefix::Two, HANDSHAKE_BYTES_MAX),
-            Stage::Up(_) => {
-                let room = MESSAGE_BYTES_MAX - self.fragments.held_bytes();
-                (LengthPrefix::Four, room.max(PACKET_BYTES_ALWAYS))
-            }
+        let (width, bytes_max) = if self.is_up {
+            let room = MESSAGE_BYTES_MAX - self.fragments.held_bytes();
+            (LengthPrefix::Four, room.max(PACKET_BYTES_ALWAYS))
+        } else {
+            (LengthPrefix::Two, HANDSHAKE_BYTES_MAX)
         };
         let is_list = |size, beginning: &[u8]| list_of_packet(size, beginning).is_some();
         let packet = match self.packets.next(input, width, bytes_max, is_list) {
@@ -192,24 +153,17 @@ impl Channel {
                 return Ok(Some(ChannelEvent::Rejected(Refused { refusal, caller })));
             }
         };
-        let event = match &mut self.stage {
-            Stage::Handshake(handshake) => {
-                let step = handshake.receive(me, packet, out)?;
-                match step {
-                    Step::GoOn => ChannelEvent::Nothing,
-                    Step::Named => ChannelEvent::NameReceived,
-                    Step::Done => {
-                        let challenge = 0;
-                        let done = std::mem::replace(handshake, Handshake::accepted(challenge));
-                        self.stage = Stage::Up(done.into_peer());
-                        ChannelEvent::Up
-                    }
-                }
-            }
-            Stage::Up(_) => message(packet, &mut self.fragments, &mut self.assembled)
-                .unwrap_or_else(ChannelEvent::Rejected),
-        };
-        Ok(Some(event))
+        if self.is_up {
+            let event = message(packet, &mut self.fragments, &mut self.assembled);
+            return Ok(Some(event.unwrap_or_else(ChannelEvent::Rejected)));
+        }
+        let step = self.handshake.receive(me, packet, out)?;
+        self.is_up = step == Step::Done;
+        Ok(Some(match step {
+            Step::GoOn => ChannelEvent::Nothing,
+            Step::Named => ChannelEvent::NameReceived,
+            Step::Done => ChannelEvent::Up,
+        }))
     }
 }
 
@@ -222,9 +176,9 @@ fn message<'a>(
     match *packet {
         // A tick.
         [] => Ok(ChannelEvent::Nothing),
-        [PASS_THROUGH, ref rest @ ..] => versioned(rest),
+        [PASS_THROUGH, ref rest @ ..] => terms(rest, true),
         // A header without atom references: no atom cache was agreed on.
-        [VERSION, HEADER, 0, ref rest @ ..] => bare(rest),
+        [VERSION, HEADER, 0, ref rest @ ..] => terms(rest, false),
         [VERSION, kind @ (FIRST_FRAGMENT | FRAGMENT), ref rest @ ..] => {
             let (sequence, rest) = rest.split_first_chunk().ok_or(Refusal::Message)?;
             let (number, rest) = rest.split_first_chunk().ok_or(Refusal::Message)?;
@@ -264,7 +218,7 @@ fn message<'a>(
                 Ok(None) => Ok(ChannelEvent::Nothing),
                 Ok(Some(whole)) => {
                     *assembled = whole;
-                    bare(assembled)
+                    terms(assembled, false)
                 }
                 Err(RefusedFragment { refusal, beginning }) => {
                     *assembled = beginning;
@@ -278,39 +232,26 @@ fn message<'a>(
     }
 }
 
-/// Reads a control message and a payload, each with a version byte.
-fn versioned(bytes: &[u8]) -> Result<ChannelEvent<'_>, Refused<'_>> {
-    let (control, rest) = Raw::versioned(bytes)?;
+/// Reads a control message and a payload, each after a version byte if `is_versioned`.
+fn terms(bytes: &[u8], is_versioned: bool) -> Result<ChannelEvent<'_>, Refused<'_>> {
+    let (read, extra): (fn(_) -> _, Refusal) = match is_versioned {
+        true => (Raw::versioned, TermError::TrailingBytes.into()),
+        false => (Raw::parse, Refusal::Message),
+    };
+    let (control, rest) = read(bytes)?;
     let refused = |refusal: Refusal| Refused {
         refusal,
-        caller: rest.split_first().and_then(|(_, payload)| caller(payload)),
+        caller: rest.get(is_versioned.into()..).and_then(caller),
     };
     let (control, has_payload) = Control::read(control).map_err(refused)?;
-    let payload = match has_payload {
-        true => Some(Raw::external(rest).map_err(|error| refused(error.into()))?),
-        false => None,
-    };
-    Ok(ChannelEvent::Message(control, payload))
-}
-
-/// Reads a control message and a payload without version bytes.
-fn bare(bytes: &[u8]) -> Result<ChannelEvent<'_>, Refused<'_>> {
-    let (control, rest) = Raw::parse(bytes)?;
-    let refused = |refusal: Refusal| Refused {
-        refusal,
-        caller: caller(rest),
-    };
-    let (control, has_payload) = Control::read(control).map_err(refused)?;
-    let payload = if has_payload {
-        let (payload, after) = Raw::parse(rest).map_err(|error| refused(error.into()))?;
-        if !after.is_empty() {
-            return Err(refused(Refusal::Message));
-        }
-        Some(payload)
-    } else {
-        None
-    };
-    Ok(ChannelEvent::Message(control, payload))
+    if !has_payload {
+        return Ok(ChannelEvent::Message(control, None));
+    }
+    let (payload, after) = read(rest).map_err(|error| refused(error.into()))?;
+    if !after.is_empty() {
+        return Err(refused(extra));
+    }
+    Ok(ChannelEvent::Message(control, Some(payload)))
 }
 
 /// Reads the caller from the beginning of a packet with a call, or with the first fragment of one.

@@ -9,14 +9,27 @@ use std::rc::Rc;
 use reactor::Tick;
 
 use crate::channel::Channel;
+use crate::control;
+use crate::flags::Flags;
+use crate::handshake::Peer;
 use crate::limits::{
     QUEUED_BYTES_MAX, QUEUED_RECIPIENTS_MAX, SEND_BUFFER_BYTES_MAX, UNSENT_ANSWERS_BYTES_MAX,
 };
 use crate::send_buffer::SendBuffer;
+use crate::term::{Atom, Pid, write};
 
 /// The number of a connection or connection attempt. Numbers are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ConnectionId(pub(crate) u32);
+
+/// A remote process: the connection to its node, and its number there. A node that reconnects has
+/// another connection, so its old processes differ from its new ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Process {
+    pub(crate) connection: ConnectionId,
+    pub(crate) id: u32,
+    pub(crate) serial: u32,
+}
 
 /// One connection, from the attempt to its end.
 #[derive(Debug)]
@@ -25,7 +38,7 @@ pub(crate) struct NodeConnection {
     pub(crate) channel: Option<Channel>,
     pub(crate) send_buffer: SendBuffer,
     /// The node at the other end, once it is known.
-    pub(crate) peer: Option<Rc<RemoteNode>>,
+    pub(crate) peer: Option<Rc<Peer>>,
     pub(crate) is_up: bool,
     /// The address of the other end.
     pub(crate) address: Option<SocketAddr>,
@@ -42,14 +55,6 @@ pub(crate) struct NodeConnection {
     queued: VecDeque<QueuedEvent>,
     queued_recipients: usize,
     queued_bytes: usize,
-}
-
-/// The node at the other end of a connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RemoteNode {
-    pub(crate) name: Box<str>,
-    pub(crate) creation: u32,
-    pub(crate) has_alias: bool,
 }
 
 /// A queued event, and the processes of one node that it is for.
@@ -83,22 +88,49 @@ pub(crate) enum DeliveryOutcome {
 }
 
 impl Connections {
-    /// Adds a connection or an attempt.
-    pub(crate) fn open(
+    /// Adds a connection that a node has opened.
+    pub(crate) fn accept(
         &mut self,
         now: Tick,
-        channel: Option<Channel>,
-        is_outgoing: bool,
+        address: SocketAddr,
+        channel: Channel,
     ) -> ConnectionId {
+        let (id, connection) = self.open(now);
+        connection.address = Some(address);
+        connection.channel = Some(channel);
+        id
+    }
+
+    /// Adds an attempt to connect to a node, whose creation is zero if it is unknown.
+    pub(crate) fn dial(
+        &mut self,
+        now: Tick,
+        name: &str,
+        creation: u32,
+        is_permanent: bool,
+    ) -> ConnectionId {
+        let (id, connection) = self.open(now);
+        connection.is_outgoing = true;
+        connection.is_permanent = is_permanent;
+        connection.peer = Some(Rc::new(Peer {
+            name: name.into(),
+            flags: Flags(0),
+            creation,
+        }));
+        self.bind_name(name, id);
+        id
+    }
+
+    fn open(&mut self, now: Tick) -> (ConnectionId, &mut NodeConnection) {
         self.last += 1;
         let id = ConnectionId(self.last);
         let connection = NodeConnection {
-            channel,
+            channel: None,
             send_buffer: SendBuffer::default(),
             peer: None,
             is_up: false,
             address: None,
-            is_outgoing,
+            is_outgoing: false,
             is_permanent: false,
             opened_at: now,
             last_received: now,
@@ -108,8 +140,8 @@ impl Connections {
             queued_recipients: 0,
             queued_bytes: 0,
         };
-        self.connections.insert(id, connection);
-        id
+        let connection = self.connections.entry(id).insert_entry(connection);
+        (id, connection.into_mut())
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -124,10 +156,19 @@ impl Connections {
         self.connections.get_mut(&id)
     }
 
+    /// Returns the node at the other end of a connection, once it is known.
+    pub(crate) fn peer(&self, id: ConnectionId) -> Option<Rc<Peer>> {
+        self.get(id)?.peer.clone()
+    }
+
+    /// Whether the handshake of a connection is complete.
+    pub(crate) fn is_up(&self, id: ConnectionId) -> bool {
+        self.get(id).is_some_and(|connection| connection.is_up)
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ConnectionId, &NodeConnection)> {
-        self.connections
-            .iter()
-            .map(|(&id, connection)| (id, connection))
+        let connections = self.connections.iter();
+        connections.map(|(&id, connection)| (id, connection))
     }
 
     /// Returns the connection to a node.
@@ -187,6 +228,11 @@ impl Connections {
         })
     }
 
+    /// Whether the notices of a connection can be served: it has room, or is closed.
+    pub(crate) fn may_go_on(&self, id: ConnectionId) -> bool {
+        self.get(id).is_none() || self.has_room(id)
+    }
+
     /// Whether a message of `bytes` bytes would be written or queued.
     pub(crate) fn takes(&self, id: ConnectionId, bytes: usize) -> bool {
         self.connections.get(&id).is_some_and(|connection| {
@@ -199,7 +245,23 @@ impl Connections {
     /// Sends a control message.
     pub(crate) fn control(&mut self, id: ConnectionId, control: impl FnOnce(&mut Vec<u8>)) {
         if let Some(connection) = self.schedule_flush(id) {
-            connection.send_buffer.control(control);
+            connection
+                .send_buffer
+                .packet(control, None::<fn(&mut Vec<u8>)>);
+        }
+    }
+
+    /// Sends a control message about a process to its node, if that is connected.
+    pub(crate) fn control_of(
+        &mut self,
+        process: Process,
+        control: impl FnOnce(&mut Vec<u8>, Pid<'_>),
+    ) {
+        if self.is_up(process.connection)
+            && let Some(node) = self.peer(process.connection)
+        {
+            let pid = node.pid(process.id, process.serial);
+            self.control(process.connection, |out| control(out, pid));
         }
     }
 
@@ -211,24 +273,17 @@ impl Connections {
         payload: impl FnOnce(&mut Vec<u8>),
     ) {
         if let Some(connection) = self.schedule_flush(id) {
-            connection.send_buffer.message(control, payload);
+            connection.send_buffer.packet(control, Some(payload));
         }
     }
 
-    /// Sends an event's message to a process of the node, or queues it until the send buffer has
-    /// room.
-    pub(crate) fn deliver(
-        &mut self,
-        id: ConnectionId,
-        pid: (u32, u32),
-        message: &Rc<[u8]>,
-    ) -> DeliveryOutcome {
-        let Some(connection) = self
-            .schedule_flush(id)
-            .filter(|connection| connection.is_up)
-        else {
+    /// Sends an event's message to a process, or queues it until the send buffer has room.
+    pub(crate) fn deliver(&mut self, process: Process, message: &Rc<[u8]>) -> DeliveryOutcome {
+        let connection = self.schedule_flush(process.connection);
+        let Some(connection) = connection.filter(|connection| connection.is_up) else {
             return DeliveryOutcome::Shed;
         };
+        let pid = (process.id, process.serial);
         if connection.queued.is_empty() && connection.send_buffer.len() < SEND_BUFFER_BYTES_MAX {
             connection.write(pid, message);
             return DeliveryOutcome::Written;
@@ -286,17 +341,21 @@ impl NodeConnection {
 
     fn write(&mut self, (id, serial): (u32, u32), message: &[u8]) {
         let Some(node) = &self.peer else { return };
-        self.send_buffer.message(
-            |out| crate::control::send(out, |out| node.write_pid(out, id, serial)),
-            |out| out.extend(message),
+        self.send_buffer.packet(
+            |out| control::send(out, |out| write::pid(out, node.pid(id, serial))),
+            Some(|out: &mut Vec<u8>| out.extend(message)),
         );
     }
 }
 
-impl RemoteNode {
-    /// Writes a pid of the node.
-    pub(crate) fn write_pid(&self, out: &mut Vec<u8>, id: u32, serial: u32) {
-        use crate::term::{Atom, write};
-        write::pid(out, Atom::of(&self.name), id, serial, self.creation);
+impl Peer {
+    /// Returns the pid of a process of the node.
+    fn pid(&self, id: u32, serial: u32) -> Pid<'_> {
+        Pid {
+            node: Atom::of(&self.name),
+            id,
+            serial,
+            creation: self.creation,
+        }
     }
 }

@@ -38,8 +38,6 @@ pub enum Control<'a> {
     },
     /// The payload is for a registered process.
     SendNamed {
-        /// The sender.
-        from: Pid<'a>,
         /// The name of the recipient.
         to: Atom<'a>,
     },
@@ -70,8 +68,6 @@ pub enum Control<'a> {
     },
     /// A monitored process has ended or does not exist.
     Down {
-        /// The monitored process: a pid or a registered name.
-        who: Raw<'a>,
         /// Identifies the monitor.
         reference: Raw<'a>,
     },
@@ -101,10 +97,10 @@ impl<'a> Control<'a> {
                 Self::Send { to: pid(next()?)? }
             }
             REG_SEND | REG_SEND_TT => {
-                let from = pid(next()?)?;
+                pid(next()?)?;
                 next()?;
                 let to = next()?.atom().ok_or(Refusal::Message)?;
-                Self::SendNamed { from, to }
+                Self::SendNamed { to }
             }
             LINK => Self::Link {
                 from: pid(next()?)?,
@@ -121,12 +117,9 @@ impl<'a> Control<'a> {
                 reference: next()?,
             },
             MONITOR_P_EXIT | PAYLOAD_MONITOR_P_EXIT => {
-                let who = next()?;
                 next()?;
-                Self::Down {
-                    who,
-                    reference: next()?,
-                }
+                next()?;
+                Self::Down { reference: next()? }
             }
             EXIT
             | EXIT_TT
@@ -167,111 +160,67 @@ pub(crate) fn send(out: &mut Vec<u8>, to: impl FnOnce(&mut Vec<u8>)) {
 }
 
 /// Writes a message to a registered process. The payload follows.
-pub(crate) fn send_named(out: &mut Vec<u8>, from: impl FnOnce(&mut Vec<u8>), to: &str) {
+pub(crate) fn send_named(out: &mut Vec<u8>, from: Pid<'_>, to: &str) {
     head(out, REG_SEND, 3);
-    from(out);
+    write::pid(out, from);
     write::atom(out, "");
     write::atom(out, to);
 }
 
 /// Writes a message to an alias. The peer drops it if the alias is no longer active. The payload
 /// follows.
-pub(crate) fn alias_send(out: &mut Vec<u8>, from: impl FnOnce(&mut Vec<u8>), alias: Raw<'_>) {
+pub(crate) fn alias_send(out: &mut Vec<u8>, from: Raw<'_>, alias: Raw<'_>) {
     head(out, ALIAS_SEND, 2);
-    from(out);
+    write::raw(out, from);
     write::raw(out, alias);
 }
 
-/// Request about the monitor of a process.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum MonitorRequest {
-    /// To monitor the process.
-    Add,
-    /// To remove the monitor.
-    Remove,
-}
-
-/// Writes a request to add or remove a monitor.
-pub(crate) fn monitor(
-    out: &mut Vec<u8>,
-    request: MonitorRequest,
-    from: impl FnOnce(&mut Vec<u8>),
-    of: impl FnOnce(&mut Vec<u8>),
-    reference: impl FnOnce(&mut Vec<u8>),
-) {
-    let operation = match request {
-        MonitorRequest::Add => MONITOR_P,
-        MonitorRequest::Remove => DEMONITOR_P,
-    };
-    head(out, operation, 3);
-    from(out);
-    of(out);
-    reference(out);
+/// Writes a request to add or remove a monitor. Its reference is one of the node of `from`, with
+/// these words.
+pub(crate) fn monitor(out: &mut Vec<u8>, adds: bool, from: Pid<'_>, of: Pid<'_>, words: [u32; 3]) {
+    head(out, if adds { MONITOR_P } else { DEMONITOR_P }, 3);
+    write::pid(out, from);
+    write::pid(out, of);
+    write::reference(out, from.node, from.creation, &words);
 }
 
 /// Writes the answer to a monitor of a process that does not exist.
 pub(crate) fn no_process(out: &mut Vec<u8>, who: Raw<'_>, to: Pid<'_>, reference: Raw<'_>) {
     head(out, MONITOR_P_EXIT, 4);
     write::raw(out, who);
-    pid(out, to);
+    write::pid(out, to);
     write::raw(out, reference);
     write::atom(out, "noproc");
 }
 
-/// Writes the end of a link to a process that does not exist.
-pub(crate) fn exit_no_process(out: &mut Vec<u8>, who: Pid<'_>, to: Pid<'_>) {
-    let (who, to) = (
-        |out: &mut Vec<u8>| pid(out, who),
-        |out: &mut Vec<u8>| pid(out, to),
-    );
-    exit(out, who, to, "noproc");
-}
-
 /// Writes the end of a link, which ends the other process unless it traps exits.
-pub(crate) fn exit(
-    out: &mut Vec<u8>,
-    from: impl FnOnce(&mut Vec<u8>),
-    to: impl FnOnce(&mut Vec<u8>),
-    reason: &str,
-) {
+pub(crate) fn exit(out: &mut Vec<u8>, from: Pid<'_>, to: Pid<'_>, reason: &str) {
     head(out, EXIT, 3);
-    from(out);
-    to(out);
+    write::pid(out, from);
+    write::pid(out, to);
     write::atom(out, reason);
 }
 
 /// Writes a link to a process.
-pub(crate) fn link(
-    out: &mut Vec<u8>,
-    from: impl FnOnce(&mut Vec<u8>),
-    to: impl FnOnce(&mut Vec<u8>),
-) {
+pub(crate) fn link(out: &mut Vec<u8>, from: Pid<'_>, to: Pid<'_>) {
     head(out, LINK, 2);
-    from(out);
-    to(out);
+    write::pid(out, from);
+    write::pid(out, to);
 }
 
 /// Writes the removal of a link, which the peer acknowledges.
-pub(crate) fn unlink(
-    out: &mut Vec<u8>,
-    from: impl FnOnce(&mut Vec<u8>),
-    to: impl FnOnce(&mut Vec<u8>),
-) {
+pub(crate) fn unlink(out: &mut Vec<u8>, from: Pid<'_>, to: Pid<'_>) {
     head(out, UNLINK_ID, 3);
     // Identifies the removal among those of this link, of which there is one.
     write::integer(out, 1);
-    from(out);
-    to(out);
+    write::pid(out, from);
+    write::pid(out, to);
 }
 
 /// Writes the acknowledgement of a removed link.
 pub(crate) fn unlink_acknowledged(out: &mut Vec<u8>, id: Raw<'_>, from: Pid<'_>, to: Pid<'_>) {
     head(out, UNLINK_ID_ACK, 3);
     write::raw(out, id);
-    pid(out, from);
-    pid(out, to);
-}
-
-fn pid(out: &mut Vec<u8>, pid: Pid<'_>) {
-    write::pid(out, pid.node, pid.id, pid.serial, pid.creation);
+    write::pid(out, from);
+    write::pid(out, to);
 }

@@ -30,14 +30,12 @@ use reactor::{Keepalive, ListenerOptions, Reservation, Snapshot, System};
 use replication::Append;
 use server::{ExternalWorker, Handle};
 
-use crate::config::Config;
 use crate::cookie::Cookie;
 use crate::handshake::LocalNode;
-use crate::login_check::{LoginCheck, ProcessChecker, QuestionQueue};
+use crate::login_check::{LoginCheck, LoginQuestions, ProcessChecker, QuestionQueue};
 use crate::metrics::NodeCounters;
-use crate::node::Node;
+use crate::node::{Config, Node};
 use crate::node_name::NodeName;
-use crate::registry::LoginQuestions;
 pub use id_terms_file::ID_TERMS_FILE;
 use id_terms_file::IdTermsFile;
 use turn::Driver;
@@ -148,7 +146,6 @@ pub fn start(
         connect,
         log,
         is_paused: Box::new(move || server.is_paused()),
-        logins,
         presence: worker.presence().cloned(),
         observer: worker.observer().cloned(),
     };
@@ -159,8 +156,8 @@ pub fn start(
     let epmd_port = settings.epmd_port;
     let run = move |table: io::Result<()>| {
         table?;
-        let mut node = Node::new(config, router, metrics, ring);
-        node.registry.id_terms = id_terms.unwrap_or_default();
+        let mut node = Node::new(config, router, logins, metrics, ring);
+        node.id_terms = id_terms.unwrap_or_default();
         let kernel = System::new(worker.as_ref())?;
         let dialing = dial::dialer(epmd_port, &worker);
         let listen = |kernel: &mut System, token| kernel.adopt(listener, &options, token);

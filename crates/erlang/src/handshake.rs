@@ -7,6 +7,7 @@ use crate::cookie::Cookie;
 use crate::flags::Flags;
 use crate::node_name::NodeName;
 use crate::refusal::Refusal;
+use crate::term::{Raw, Reader, Term, TermError};
 
 /// The version number in messages of version 5.
 const VERSION_5: u16 = 5;
@@ -22,6 +23,20 @@ pub(crate) struct LocalNode {
     pub(crate) creation: u32,
 }
 
+impl LocalNode {
+    /// Returns the words of a reference, if this run of the node has created it.
+    pub(crate) fn own_words<'a>(
+        &self,
+        reference: Raw<'a>,
+    ) -> Option<impl Iterator<Item = u32> + use<'a>> {
+        let Term::Reference(reference) = reference.view() else {
+            return None;
+        };
+        let is_own = reference.node.is(self.name.as_str()) && reference.creation == self.creation;
+        is_own.then(|| reference.numbers())
+    }
+}
+
 /// The identity of the other node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Peer {
@@ -29,6 +44,16 @@ pub(crate) struct Peer {
     pub(crate) flags: Flags,
     /// Zero if unknown, as in version 5.
     pub(crate) creation: u32,
+}
+
+/// The identity that a peer sends.
+struct Introduction<'a> {
+    flags: u64,
+    /// Zero if there is none.
+    challenge: u32,
+    /// Zero in version 5.
+    creation: u32,
+    name: &'a [u8],
 }
 
 /// The answer to a node that has sent its name.
@@ -61,7 +86,8 @@ pub(crate) struct Handshake {
     stage: Stage,
     /// The challenge that the peer must answer.
     challenge: u32,
-    peer: Peer,
+    /// The identity of the other node, as far as it is known.
+    pub(crate) peer: Peer,
     /// Whether the first message had the form of version 5.
     opened_as_5: bool,
 }
@@ -115,28 +141,8 @@ impl Handshake {
         handshake.stage = Stage::Status;
         handshake.peer.name = peer.into();
         handshake.opened_as_5 = version <= VERSION_5;
-        message(out, |out| {
-            if handshake.opened_as_5 {
-                out.push(b'n');
-                out.extend(VERSION_5.to_be_bytes());
-                out.extend((Flags::OWN.0 as u32).to_be_bytes());
-                out.extend(me.name.as_str().as_bytes());
-            } else {
-                out.push(b'N');
-                out.extend(Flags::OWN.0.to_be_bytes());
-                out.extend(me.creation.to_be_bytes());
-                sized(out, me.name.as_str());
-            }
-        });
+        introduce(out, me, !handshake.opened_as_5, &[]);
         handshake
-    }
-
-    pub(crate) fn peer(&self) -> &Peer {
-        &self.peer
-    }
-
-    pub(crate) fn into_peer(self) -> Peer {
-        self.peer
     }
 
     /// Processes one message, and appends the answer to `out`.
@@ -190,28 +196,13 @@ impl Handshake {
     }
 
     fn on_name(&mut self, me: &LocalNode, message: &[u8]) -> Result<Step, Refusal> {
-        let (flags, creation, name) = match *message {
-            [b'N', ref rest @ ..] => {
-                let (flags, rest) = split(rest)?;
-                let (creation, rest) = split(rest)?;
-                let name = sized_name(rest)?;
-                (
-                    u64::from_be_bytes(flags),
-                    u32::from_be_bytes(creation),
-                    name,
-                )
+        if let [b'n', high, low, ..] = *message {
+            if u16::from_be_bytes([high, low]) != VERSION_5 {
+                return Err(Refusal::Version);
             }
-            [_, high, low, ref rest @ ..] => {
-                if u16::from_be_bytes([high, low]) != VERSION_5 {
-                    return Err(Refusal::Version);
-                }
-                self.opened_as_5 = true;
-                let (flags, name) = split(rest)?;
-                (u32::from_be_bytes(flags).into(), 0, name)
-            }
-            _ => return Err(Refusal::Handshake),
-        };
-        self.set_peer(me, flags, creation, name)?;
+            self.opened_as_5 = true;
+        }
+        self.set_peer(me, &Introduction::read(message, false)?)?;
         self.stage = Stage::Admission;
         Ok(Step::Named)
     }
@@ -247,22 +238,9 @@ impl Handshake {
 
     fn send_challenge(&mut self, me: &LocalNode, out: &mut Vec<u8>) {
         let challenge = self.challenge.to_be_bytes();
-        message(out, |out| {
-            if self.peer.flags.has_handshake_6() {
-                out.push(b'N');
-                out.extend(Flags::OWN.0.to_be_bytes());
-                out.extend(challenge);
-                out.extend(me.creation.to_be_bytes());
-                sized(out, me.name.as_str());
-            } else {
-                out.push(b'n');
-                out.extend(VERSION_5.to_be_bytes());
-                out.extend((Flags::OWN.0 as u32).to_be_bytes());
-                out.extend(challenge);
-                out.extend(me.name.as_str().as_bytes());
-            }
-        });
-        self.stage = if self.opened_as_5 && self.peer.flags.has_handshake_6() {
+        let has_6 = self.peer.flags.has_handshake_6();
+        introduce(out, me, has_6, &challenge);
+        self.stage = if self.opened_as_5 && has_6 {
             Stage::Complement
         } else {
             Stage::Reply
@@ -275,11 +253,11 @@ impl Handshake {
         rest: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<Step, Refusal> {
-        let (challenge, digest) = split(rest)?;
+        let (challenge, digest) = rest.split_first_chunk().ok_or(Refusal::Handshake)?;
         if !me.cookie.is_proved(self.challenge, digest) {
             return Err(Refusal::Cookie);
         }
-        let proof = me.cookie.digest(u32::from_be_bytes(challenge));
+        let proof = me.cookie.digest(u32::from_be_bytes(*challenge));
         message(out, |out| {
             out.push(b'a');
             out.extend(proof);
@@ -293,24 +271,9 @@ impl Handshake {
         received: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<Step, Refusal> {
-        let (flags, challenge, creation, name) = match *received {
-            [b'N', ref rest @ ..] => {
-                let (flags, rest) = split(rest)?;
-                let (challenge, rest) = split(rest)?;
-                let (creation, rest) = split(rest)?;
-                let name = sized_name(rest)?;
-                let flags = u64::from_be_bytes(flags);
-                (flags, challenge, u32::from_be_bytes(creation), name)
-            }
-            [_, _, _, ref rest @ ..] => {
-                let (flags, rest) = split(rest)?;
-                let (challenge, name) = split(rest)?;
-                (u32::from_be_bytes(flags).into(), challenge, 0, name)
-            }
-            _ => return Err(Refusal::Handshake),
-        };
+        let introduction = Introduction::read(received, true)?;
         let expected = self.peer.name.clone();
-        self.set_peer(me, flags, creation, name)?;
+        self.set_peer(me, &introduction)?;
         if self.peer.name != expected {
             return Err(Refusal::Name);
         }
@@ -322,7 +285,7 @@ impl Handshake {
             });
         }
         let own = self.challenge.to_be_bytes();
-        let proof = me.cookie.digest(u32::from_be_bytes(challenge));
+        let proof = me.cookie.digest(introduction.challenge);
         message(out, |out| {
             out.push(b'r');
             out.extend(own);
@@ -333,18 +296,12 @@ impl Handshake {
     }
 
     /// Checks and stores the identity of the peer.
-    fn set_peer(
-        &mut self,
-        me: &LocalNode,
-        flags: u64,
-        creation: u32,
-        name: &[u8],
-    ) -> Result<(), Refusal> {
-        let flags = Flags::of_peer(flags);
+    fn set_peer(&mut self, me: &LocalNode, peer: &Introduction<'_>) -> Result<(), Refusal> {
+        let flags = Flags::of_peer(peer.flags);
         if !flags.are_sufficient() {
             return Err(Refusal::Version);
         }
-        let name = str::from_utf8(name).map_err(|_| Refusal::Name)?;
+        let name = str::from_utf8(peer.name).map_err(|_| Refusal::Name)?;
         let name: NodeName = name.parse().map_err(|_| Refusal::Name)?;
         if name == me.name {
             return Err(Refusal::Name);
@@ -352,27 +309,60 @@ impl Handshake {
         self.peer = Peer {
             name: name.as_str().into(),
             flags,
-            creation,
+            creation: peer.creation,
         };
         Ok(())
     }
 }
 
-fn split<const N: usize>(bytes: &[u8]) -> Result<([u8; N], &[u8]), Refusal> {
-    let (first, rest) = bytes.split_first_chunk().ok_or(Refusal::Handshake)?;
-    Ok((*first, rest))
+impl<'a> Introduction<'a> {
+    /// Reads the message of a peer in the form of version 6 or 5. Later versions may append data,
+    /// which is ignored.
+    fn read(message: &'a [u8], has_challenge: bool) -> Result<Self, Refusal> {
+        let is_6 = message.first() == Some(&b'N');
+        let mut bytes = Reader(message);
+        let mut read = || {
+            bytes.take(if is_6 { 1 } else { 3 })?;
+            Ok(Self {
+                flags: if is_6 {
+                    bytes.u64()?
+                } else {
+                    bytes.u32()?.into()
+                },
+                challenge: if has_challenge { bytes.u32()? } else { 0 },
+                creation: if is_6 { bytes.u32()? } else { 0 },
+                name: match is_6 {
+                    true => {
+                        let size = bytes.u16()?;
+                        bytes.take(size.into())?
+                    }
+                    false => bytes.0,
+                },
+            })
+        };
+        read().map_err(|_: TermError| Refusal::Handshake)
+    }
 }
 
-/// Reads a name that follows its size. Later versions may append data, which is ignored.
-fn sized_name(bytes: &[u8]) -> Result<&[u8], Refusal> {
-    let (size, rest) = split(bytes)?;
-    rest.get(..u16::from_be_bytes(size).into())
-        .ok_or(Refusal::Handshake)
-}
-
-fn sized(out: &mut Vec<u8>, name: &str) {
-    out.extend((name.len() as u16).to_be_bytes());
-    out.extend(name.as_bytes());
+/// Writes the identity of this node, and a challenge if there is one, in the form of version 6 or
+/// 5.
+fn introduce(out: &mut Vec<u8>, me: &LocalNode, is_6: bool, challenge: &[u8]) {
+    let name = me.name.as_str();
+    message(out, |out| {
+        if is_6 {
+            out.push(b'N');
+            out.extend(Flags::OWN.0.to_be_bytes());
+            out.extend(challenge);
+            out.extend(me.creation.to_be_bytes());
+            out.extend((name.len() as u16).to_be_bytes());
+        } else {
+            out.push(b'n');
+            out.extend(VERSION_5.to_be_bytes());
+            out.extend((Flags::OWN.0 as u32).to_be_bytes());
+            out.extend(challenge);
+        }
+        out.extend(name.as_bytes());
+    });
 }
 
 fn status(out: &mut Vec<u8>, status: &str) {

@@ -3,7 +3,6 @@
 //!
 //! Must never decide what happens to an element.
 
-use std::fmt;
 use std::mem;
 
 use crate::control::Control;
@@ -19,6 +18,19 @@ pub(crate) enum ListVerb {
     Add,
     /// `remove_subscriptions`
     Remove,
+}
+
+impl ListVerb {
+    /// Returns the verb of a request.
+    pub(crate) fn named(name: Raw<'_>) -> Option<Self> {
+        if name.is_atom("add_subscriptions") {
+            Some(Self::Add)
+        } else if name.is_atom("remove_subscriptions") {
+            Some(Self::Remove)
+        } else {
+            None
+        }
+    }
 }
 
 /// The message of a connection that contains a list.
@@ -82,13 +94,7 @@ impl<'a> LargeList<'a> {
             return None;
         };
         let (verb, list) = Raw::parse(request).ok()?;
-        let verb = if verb.is_atom("add_subscriptions") {
-            ListVerb::Add
-        } else if verb.is_atom("remove_subscriptions") {
-            ListVerb::Remove
-        } else {
-            return None;
-        };
+        let verb = ListVerb::named(verb)?;
         let &[tag::LIST, a, b, c, d, ref piece @ ..] = list else {
             return None;
         };
@@ -105,19 +111,6 @@ impl<'a> LargeList<'a> {
     }
 }
 
-impl fmt::Display for ListError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Term(error) => fmt::Display::fmt(error, f),
-            Self::ElementTooLarge => write!(
-                f,
-                "the element has more than {LIST_ELEMENT_BYTES_MAX} bytes; an id has at most 128"
-            ),
-            Self::Improper => f.write_str("the list does not end with []"),
-        }
-    }
-}
-
 /// Reader of the elements of a list, whose bytes arrive in pieces of any size.
 #[derive(Debug)]
 pub(crate) struct ListReader {
@@ -130,13 +123,16 @@ pub(crate) struct ListReader {
 }
 
 /// The reason why bytes are not the rest of a list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ListError {
     /// An element is malformed.
-    Term(TermError),
+    #[error(transparent)]
+    Term(#[from] TermError),
     /// An element has more than [`LIST_ELEMENT_BYTES_MAX`] bytes.
+    #[error("the element has more than {LIST_ELEMENT_BYTES_MAX} bytes; an id has at most 128")]
     ElementTooLarge,
     /// The list does not end with the empty list, or bytes follow.
+    #[error("the list does not end with []")]
     Improper,
 }
 
@@ -181,7 +177,7 @@ impl ListReader {
                 }
                 Err(TermError::Truncated) if rest.len() <= LIST_ELEMENT_BYTES_MAX => break,
                 Err(TermError::Truncated) => return Err(ListError::ElementTooLarge),
-                Err(error) => return Err(ListError::Term(error)),
+                Err(error) => return Err(error.into()),
             }
         }
         if self.left == 0 {

@@ -38,24 +38,22 @@ mod refusal;
 mod connections;
 /// The send buffer of a connection.
 mod send_buffer;
-/// The identity and the limits of the node.
-mod config;
-/// The node: connections, deadlines, messages.
+/// Answers to calls of remote processes.
+mod answers;
+/// The node: connections, deadlines, and the registered processes.
 mod node;
-/// The registered processes: router, subsmanager, net_kernel, any.
-mod registry;
+/// Lists of subscriptions in progress.
+mod open_lists;
 /// Conversion between terms and ids.
 mod ids;
 /// The original terms of ids.
 mod id_terms;
 /// Conversion between terms and event payloads.
 mod payload;
-/// Logins of clients that a process decides on.
+/// Logins of clients that a process decides on, and the questions about them.
 mod login_check;
 /// Sessions of processes.
 mod sessions;
-/// Outcomes that calls wait for.
-mod outcome;
 /// Calls that wait for their answer.
 mod pending_calls;
 /// Events and changes through the replicated log of a cluster.

@@ -3,14 +3,13 @@
 //!
 //! Questions come from the threads of the server's workers, which must never block here.
 
-use std::collections::VecDeque;
-use std::fmt;
+use std::collections::{HashMap, VecDeque};
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use reactor::Tick;
 use server::{LoginChecker, LoginQuestion, LoginVerdict};
 
 use crate::limits::LOGIN_QUESTIONS_MAX;
@@ -77,44 +76,31 @@ impl FromStr for RegisteredName {
 /// An unanswered question. It counts as open until it is dropped.
 pub(crate) struct OpenQuestion {
     pub(crate) question: LoginQuestion,
-    answer: Option<Box<dyn FnOnce(LoginVerdict) + Send>>,
-    queue: Arc<QuestionQueue>,
+    answer: Box<dyn FnOnce(LoginVerdict) + Send>,
+    unanswered: LoginVerdict,
+    _counted: Arc<()>,
 }
 
 /// Queue of questions from the workers to the node's thread.
 pub(crate) struct QuestionQueue {
     asked: Mutex<VecDeque<OpenQuestion>>,
-    /// Number of unanswered questions, including those already sent to the process.
-    open: AtomicUsize,
-    accepts_unanswered: bool,
+    /// Has a clone for each unanswered question, including those already sent to the process.
+    open: Arc<()>,
+    /// The answer to questions without an answer.
+    unanswered: LoginVerdict,
     /// Wakes the thread of the node.
     ring: Box<dyn Fn() + Send + Sync>,
 }
 
 impl OpenQuestion {
     /// Answers the question.
-    pub(crate) fn answer(mut self, verdict: LoginVerdict) {
-        if let Some(answer) = self.answer.take() {
-            answer(verdict);
-        }
+    pub(crate) fn answer(self, verdict: LoginVerdict) {
+        (self.answer)(verdict);
     }
 
     /// Answers the question as configured for missing answers.
     pub(crate) fn give_up(self) {
-        let verdict = self.queue.unanswered();
-        self.answer(verdict);
-    }
-}
-
-impl Drop for OpenQuestion {
-    fn drop(&mut self) {
-        self.queue.open.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-impl fmt::Debug for OpenQuestion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.question.fmt(f)
+        (self.answer)(self.unanswered);
     }
 }
 
@@ -122,27 +108,73 @@ impl QuestionQueue {
     pub(crate) fn new(check: &LoginCheck, ring: Box<dyn Fn() + Send + Sync>) -> Arc<Self> {
         Arc::new(Self {
             asked: Mutex::default(),
-            open: AtomicUsize::new(0),
-            accepts_unanswered: check.accepts_unanswered,
+            open: Arc::default(),
+            unanswered: match check.accepts_unanswered {
+                true => LoginVerdict::Accepted,
+                false => LoginVerdict::Undecided,
+            },
             ring,
         })
-    }
-
-    const fn unanswered(&self) -> LoginVerdict {
-        match self.accepts_unanswered {
-            true => LoginVerdict::Accepted,
-            false => LoginVerdict::Undecided,
-        }
-    }
-
-    /// Whether no question waits to be sent.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.asked.lock().is_empty()
     }
 
     /// Takes the questions that wait to be sent.
     pub(crate) fn take(&self) -> VecDeque<OpenQuestion> {
         std::mem::take(&mut self.asked.lock())
+    }
+}
+
+/// Questions that wait for the process. Owned by the node's thread.
+pub(crate) struct LoginQuestions {
+    pub(crate) check: LoginCheck,
+    pub(crate) queue: Arc<QuestionQueue>,
+    pub(crate) last: u64,
+    pub(crate) open: HashMap<u64, OpenQuestion>,
+    /// Send time and number of each question, oldest first.
+    pub(crate) by_age: VecDeque<(Tick, u64)>,
+}
+
+impl LoginQuestions {
+    pub(crate) fn new(check: LoginCheck, queue: Arc<QuestionQueue>) -> Self {
+        Self {
+            check,
+            queue,
+            last: 0,
+            open: HashMap::new(),
+            by_age: VecDeque::new(),
+        }
+    }
+
+    /// Whether there are questions to ask.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.queue.asked.lock().is_empty()
+    }
+
+    /// Returns the time until the oldest question times out.
+    pub(crate) fn due_in(&self, now: Tick) -> Option<Duration> {
+        let (asked, _) = self.by_age.front()?;
+        Some(self.check.timeout.saturating_sub(now.since(*asked)))
+    }
+
+    /// Gives up the questions that have timed out.
+    pub(crate) fn expire(&mut self, now: Tick, unanswered: &mut u64) {
+        while let Some(&(asked, number)) = self.by_age.front()
+            && (now.since(asked) >= self.check.timeout || !self.open.contains_key(&number))
+        {
+            self.by_age.pop_front();
+            if let Some(open) = self.open.remove(&number) {
+                *unanswered += 1;
+                open.give_up();
+            }
+        }
+    }
+
+    /// Gives up all questions.
+    pub(crate) fn give_up(&mut self) -> u64 {
+        self.by_age.clear();
+        let open = std::mem::take(&mut self.open);
+        let count = open.len() as u64;
+        open.into_values().for_each(OpenQuestion::give_up);
+        count
     }
 }
 
@@ -152,13 +184,14 @@ pub(crate) struct ProcessChecker(pub(crate) Arc<QuestionQueue>);
 impl LoginChecker for ProcessChecker {
     fn ask(&self, question: LoginQuestion, answer: Box<dyn FnOnce(LoginVerdict) + Send>) {
         let queue = &self.0;
-        let open = queue.open.fetch_add(1, Ordering::AcqRel);
         let open_question = OpenQuestion {
             question,
-            answer: Some(answer),
-            queue: Arc::clone(queue),
+            answer,
+            unanswered: queue.unanswered,
+            _counted: Arc::clone(&queue.open),
         };
-        if open >= LOGIN_QUESTIONS_MAX {
+        // One clone is the queue's.
+        if Arc::strong_count(&queue.open) - 1 > LOGIN_QUESTIONS_MAX {
             return open_question.give_up();
         }
         queue.asked.lock().push_back(open_question);

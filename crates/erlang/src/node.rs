@@ -3,6 +3,16 @@
 //! Takes bytes and the time, and returns bytes and effects. Must never touch a socket, a thread or
 //! a clock.
 
+mod registered;
+mod publish;
+mod login;
+mod subsmanager;
+mod lists;
+mod login_questions;
+mod links;
+mod observed;
+mod deliver;
+mod notices;
 mod peers;
 mod deadlines;
 
@@ -10,17 +20,23 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reactor::{SlotKey, Tick};
-use router::{Counts, Mailboxes, Parcel, Router};
-use server::{ProcessEdge, SessionReport};
+use reactor::Tick;
+use replication::Append;
+use router::{Mailboxes, Parcel, Router, Tally, WorkerId};
+use server::{Observer, Presence};
 
+use crate::answers::Caller;
 use crate::channel::{Channel, ChannelEvent, Refused};
-use crate::config::Config;
 use crate::connections::{ConnectionId, Connections};
+use crate::handshake::LocalNode;
+use crate::id_terms::IdTerms;
+use crate::login_check::LoginQuestions;
 use crate::metrics::{Metric, NodeCounters};
 use crate::node_name::NodeName;
+use crate::open_lists::Lists;
+use crate::pending_calls::PendingCalls;
 use crate::refusal::Refusal;
-use crate::registry::{ParcelInFlight, ProcessRegistry};
+use crate::sessions::{Notices, Sessions};
 
 /// Delay before a permanent peer is dialed again: the first one, and the maximum.
 const RECONNECT_DELAY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
@@ -37,18 +53,50 @@ pub(crate) enum Effect {
     Close(ConnectionId, Vec<u8>),
 }
 
-/// The state of the node.
+/// The identity and the limits of the node.
+pub(crate) struct Config {
+    pub(crate) me: LocalNode,
+    /// Identifies the node among the server's workers.
+    pub(crate) worker: WorkerId,
+    pub(crate) event_bytes_max: usize,
+    pub(crate) tick_time: Duration,
+    /// Nodes to stay connected with.
+    pub(crate) connect: Vec<NodeName>,
+    /// The log of the cluster of servers, if there is one.
+    pub(crate) log: Option<Arc<dyn Append>>,
+    /// Whether the server accepts no clients, as it has not yet applied the log or cannot reach it.
+    pub(crate) is_paused: Box<dyn Fn() -> bool + Send>,
+    /// The presence of ids, if the server tracks it.
+    pub(crate) presence: Option<Arc<Presence>>,
+    /// Observer of sessions, if there is one.
+    pub(crate) observer: Option<Observer>,
+}
+
+/// The state of the node. Owned by the driver.
 pub(crate) struct Node<M> {
-    pub(crate) connections: Connections,
-    pub(crate) registry: ProcessRegistry<M>,
-    pub(crate) effects: Vec<Effect>,
+    config: Config,
+    pub(crate) router: Arc<Router<M>>,
     pub(crate) metrics: Arc<NodeCounters>,
-    now: Tick,
-    tick_time: Duration,
+    pub(crate) now: Tick,
+    /// Time, in seconds since 1970.
+    pub(crate) unix_seconds: u64,
+    pub(crate) connections: Connections,
+    pub(crate) sessions: Sessions,
+    pub(crate) id_terms: IdTerms,
+    pub(crate) calls: PendingCalls,
+    /// Long lists of subscriptions in progress.
+    pub(crate) lists: Lists,
+    /// The process that decides on logins of clients, if there is one.
+    logins: Option<LoginQuestions>,
+    /// Notices to processes that asked for them.
+    pub(crate) notices: Notices,
+    pub(crate) effects: Vec<Effect>,
     permanent_peers: Vec<PermanentPeer>,
     /// The slot at which the search for sessions of disconnected nodes continues.
     reap_from: Option<u32>,
     parcels_in_flight: Vec<ParcelInFlight>,
+    /// Collects the receipts of events whose publisher does not wait.
+    ignored_receipts: Arc<Tally>,
     logged: [Option<Tick>; Refusal::KINDS],
 }
 
@@ -59,38 +107,50 @@ struct PermanentPeer {
     delay: Duration,
 }
 
+/// A parcel whose messages are written or queued. Its publisher waits for the counts.
+struct ParcelInFlight {
+    parcel: Parcel,
+    /// Number of messages written to each connection.
+    written: Vec<(ConnectionId, u64)>,
+    queued: u64,
+    shed: u64,
+}
+
 impl<M: Mailboxes> Node<M> {
+    /// Creates a node. `ring` wakes its thread.
     pub(crate) fn new(
         mut config: Config,
         router: Arc<Router<M>>,
+        logins: Option<LoginQuestions>,
         metrics: Arc<NodeCounters>,
         ring: Box<dyn Fn() + Send + Sync>,
     ) -> Self {
         let connect = std::mem::take(&mut config.connect);
-        let tick_time = config.tick_time;
         let permanent_peers = connect.into_iter().map(|name| PermanentPeer {
             name,
             next: Tick(0),
             delay: RECONNECT_DELAY.0,
         });
         Self {
-            connections: Connections::default(),
-            registry: ProcessRegistry::new(config, router, metrics.clone(), ring),
-            effects: Vec::new(),
+            config,
+            router,
             metrics,
             now: Tick(0),
-            tick_time,
+            unix_seconds: 0,
+            connections: Connections::default(),
+            sessions: Sessions::default(),
+            id_terms: IdTerms::default(),
+            calls: PendingCalls::new(ring),
+            lists: Lists::default(),
+            logins,
+            notices: Notices::default(),
+            effects: Vec::new(),
             permanent_peers: permanent_peers.collect(),
             reap_from: None,
             parcels_in_flight: Vec::new(),
+            ignored_receipts: Tally::new(),
             logged: [None; Refusal::KINDS],
         }
-    }
-
-    /// Sets the current time, which is valid until the next call.
-    pub(crate) const fn set_time(&mut self, now: Tick) {
-        self.now = now;
-        self.registry.now = now;
     }
 
     /// Processes received bytes.
@@ -105,62 +165,59 @@ impl<M: Mailboxes> Node<M> {
         // A message may close this connection.
         while let Some(connection) = self.connections.get_mut(id) {
             let was_empty = connection.send_buffer.is_empty();
-            let event = channel.next(
-                &self.registry.me,
-                &mut input,
-                connection.send_buffer.bytes_mut(),
-            );
+            let out = connection.send_buffer.bytes_mut();
+            let event = channel.next(&self.config.me, &mut input, out);
             if was_empty && !connection.send_buffer.is_empty() {
                 self.connections.schedule_flush(id);
             }
-            match event {
+            let done = match event {
                 Ok(None) => break,
-                Ok(Some(ChannelEvent::Nothing)) => {}
+                Ok(Some(ChannelEvent::Nothing)) => Ok(()),
                 Ok(Some(ChannelEvent::Message(control, payload))) => {
                     self.metrics.add(Metric::Messages, 1);
-                    let done =
-                        self.registry
-                            .on_message(&mut self.connections, id, control, payload);
-                    self.dial_requested();
-                    if let Err(refusal) = done {
-                        self.refuse(id, &channel, refusal);
-                    }
+                    self.on_message(id, control, payload)
                 }
-                Ok(Some(ChannelEvent::NameReceived)) => self.admit(id, &mut channel),
-                Ok(Some(ChannelEvent::Up)) => self.on_up(id, &channel),
+                Ok(Some(ChannelEvent::NameReceived)) => {
+                    self.admit(id, &mut channel);
+                    Ok(())
+                }
+                Ok(Some(ChannelEvent::Up)) => {
+                    self.on_up(id, &channel);
+                    Ok(())
+                }
                 Ok(Some(ChannelEvent::ListBegun(list))) => {
                     self.metrics.add(Metric::Messages, 1);
-                    let begun = self
-                        .registry
-                        .on_list_begun(&mut self.connections, id, &list);
-                    if let Err(refusal) = begun {
-                        self.refuse(id, &channel, refusal);
-                    }
+                    self.on_list_begun(id, &list)
                 }
                 Ok(Some(ChannelEvent::ListContinued {
                     message,
                     piece,
                     is_last,
                 })) => {
-                    self.registry
-                        .on_list_piece(&mut self.connections, id, message, piece, is_last)
+                    self.on_list_piece(id, message, piece, is_last);
+                    Ok(())
                 }
                 Ok(Some(ChannelEvent::ListBroken { message, refusal })) => {
-                    self.registry
-                        .on_list_broken(&mut self.connections, id, message);
-                    self.refuse(id, &channel, refusal);
+                    self.on_list_broken(id, message);
+                    Err(refusal)
                 }
                 Ok(Some(ChannelEvent::Rejected(Refused { refusal, caller }))) => {
-                    self.registry
-                        .answer_refused(&mut self.connections, id, caller, refusal);
-                    self.refuse(id, &channel, refusal);
+                    let connection = id;
+                    let from = caller;
+                    self.answer_refused(Caller { connection, from }, refusal);
+                    Err(refusal)
                 }
                 Err(refusal) => {
-                    if !(refusal == Refusal::Declined && self.give_up_dial(id)) {
+                    let goes_on = refusal == Refusal::Declined && self.give_up_dial(id);
+                    if !goes_on {
                         self.refuse(id, &channel, refusal);
                     }
                     self.close(id);
+                    Ok(())
                 }
+            };
+            if let Err(refusal) = done {
+                self.refuse(id, &channel, refusal);
             }
         }
         if let Some(connection) = self.connections.get_mut(id) {
@@ -178,7 +235,7 @@ impl<M: Mailboxes> Node<M> {
     /// Like [`Node::refuse`], for a peer that may have no connection.
     fn refuse_peer(&mut self, name: &str, address: Option<SocketAddr>, refusal: Refusal) {
         let kind = refusal.kind();
-        self.metrics.add(Refusal::METRICS[kind], 1);
+        self.metrics.add(refusal.metric(), 1);
         let is_logged = self.logged[kind].is_some_and(|at| self.now.since(at) < LOG_INTERVAL);
         if !is_logged {
             self.logged[kind] = Some(self.now);
@@ -191,81 +248,10 @@ impl<M: Mailboxes> Node<M> {
         }
     }
 
-    /// Dials nodes whose processes have been logged in by another node.
-    fn dial_requested(&mut self) {
-        for connection in self.registry.to_dial.drain(..) {
-            let name = self
-                .connections
-                .get(connection)
-                .and_then(|connection| connection.peer.as_ref());
-            if let Some(name) = name.and_then(|remote| remote.name.parse().ok()) {
-                self.effects.push(Effect::Dial(connection, name));
-            }
-        }
-    }
-
     /// Whether the driver may read from a connection. It must not while answers fill the send
     /// buffer or a part of a long list waits for the graph.
     pub(crate) fn may_read(&self, id: ConnectionId) -> bool {
-        !self.connections.is_congested(id) && !self.registry.lists.is_waiting(id)
-    }
-
-    /// Returns the bytes held of incomplete messages.
-    #[cfg(any(test, fuzzing))]
-    pub(crate) fn held_bytes(&self) -> usize {
-        let channels = self
-            .connections
-            .iter()
-            .filter_map(|(_, connection)| connection.channel.as_ref());
-        channels.map(Channel::held_bytes).sum()
-    }
-
-    /// Delivers events to logged-in processes.
-    pub(crate) fn deliver(&mut self, parcel: Parcel) {
-        let delivered = self.registry.deliver(&mut self.connections, parcel);
-        self.parcels_in_flight.push(delivered);
-    }
-
-    /// Returns the parcels of this turn with their counts, after the driver has tried all sockets.
-    pub(crate) fn take_completed_parcels(&mut self) -> Vec<(Parcel, Counts)> {
-        let connections = &self.connections;
-        self.parcels_in_flight
-            .drain(..)
-            .map(|delivered| {
-                let counts = delivered.counts(connections);
-                (delivered.parcel, counts)
-            })
-            .collect()
-    }
-
-    /// Answers calls whose outcome is known.
-    pub(crate) fn answer_completed(&mut self) {
-        self.registry.answer_completed(&mut self.connections);
-    }
-
-    /// Notifies processes that asked for presence of changes.
-    pub(crate) fn tell_presence<'a>(&mut self, edges: impl Iterator<Item = ProcessEdge<'a>>) {
-        self.registry.tell_presence(&mut self.connections, edges);
-    }
-
-    /// Sends questions about logins of clients.
-    pub(crate) fn ask_logins(&mut self) {
-        self.registry.ask_logins(&mut self.connections);
-    }
-
-    /// Sends waiting notices.
-    pub(crate) fn serve_notices(&mut self) {
-        self.registry.serve_notices(&mut self.connections);
-    }
-
-    /// Reports on sessions.
-    pub(crate) fn report(&mut self, recipients: &[SlotKey]) -> Vec<SessionReport> {
-        self.registry.report(&self.connections, recipients)
-    }
-
-    /// Logs out sessions that the operator closes.
-    pub(crate) fn close_sessions(&mut self, recipients: &[SlotKey]) {
-        self.registry.close(&mut self.connections, recipients);
+        !self.connections.is_congested(id) && !self.lists.is_waiting(id)
     }
 }
 

@@ -11,12 +11,8 @@ use router::Payload;
 
 use crate::term::{Raw, Term, text, write};
 
-/// The error for a payload that exceeds the limit of an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TooLarge;
-
-/// Converts a message to a payload.
-pub(crate) fn of_term(term: Raw<'_>, bytes_max: usize) -> Result<Payload, TooLarge> {
+/// Converts a message to a payload. `None` if it has more than `bytes_max` bytes.
+pub(crate) fn of_term(term: Raw<'_>, bytes_max: usize) -> Option<Payload> {
     let text = match term.view() {
         Term::Binary(bytes) => return of_bytes(Bytes::copy_from_slice(bytes), bytes_max),
         Term::String(_) | Term::List(_) => text::string(term),
@@ -24,21 +20,21 @@ pub(crate) fn of_term(term: Raw<'_>, bytes_max: usize) -> Result<Payload, TooLar
     };
     let text = match text {
         Some(text) => text,
-        None => text::of(term, bytes_max).map_err(|text::TooLong| TooLarge)?,
+        None => text::of(term, bytes_max).ok()?,
     };
     if text.len().max(term.bytes().len()) > bytes_max {
-        return Err(TooLarge);
+        return None;
     }
     let native = Bytes::copy_from_slice(term.bytes());
-    Ok(Payload::text(text.into()).with_native(native))
+    Some(Payload::text(text.into()).with_native(native))
 }
 
-/// Converts bytes to a payload.
-pub(crate) fn of_bytes(bytes: Bytes, bytes_max: usize) -> Result<Payload, TooLarge> {
+/// Converts bytes to a payload. `None` if there are more than `bytes_max`.
+pub(crate) fn of_bytes(bytes: Bytes, bytes_max: usize) -> Option<Payload> {
     if bytes.len() > bytes_max {
-        return Err(TooLarge);
+        return None;
     }
-    Ok(match str::from_utf8(&bytes) {
+    Some(match str::from_utf8(&bytes) {
         Ok(_) => Payload::text(bytes),
         Err(_) => Payload::binary(bytes),
     })
@@ -112,9 +108,9 @@ mod tests {
 
     #[test]
     fn an_event_is_no_larger_than_allowed_in_either_form() {
-        assert_eq!(of_term(parse(b"m\x00\x00\x00\x05hello"), 4), Err(TooLarge));
-        assert_eq!(of_term(parse(b"h\x02jj"), 3), Err(TooLarge));
-        assert!(of_term(parse(b"h\x02jj"), 7).is_ok());
+        assert_eq!(of_term(parse(b"m\x00\x00\x00\x05hello"), 4), None);
+        assert_eq!(of_term(parse(b"h\x02jj"), 3), None);
+        assert!(of_term(parse(b"h\x02jj"), 7).is_some());
     }
 
     #[test]

@@ -10,12 +10,12 @@ use graph::Answer;
 use parking_lot::Mutex;
 use router::{Counts, Tally};
 
+use crate::answers::Caller;
 use crate::connections::ConnectionId;
 use crate::id_terms::IdTerm;
 use crate::limits::CALLS_MAX;
-use crate::outcome::Outcome;
-use crate::registry::ListId;
-use crate::replicated::LoggedCall;
+use crate::open_lists::ListId;
+use crate::replicated::{LoggedCall, Outcome};
 
 /// A call that waits for its answer.
 #[derive(Debug)]
@@ -37,30 +37,49 @@ pub(crate) struct PendingCalls {
 }
 
 /// Outcomes that have arrived. Written by workers and by the writer of the graph.
-pub(crate) struct CompletedCalls {
+struct CompletedCalls {
     outcomes: Mutex<Vec<(u64, Outcome)>>,
     /// Wakes the node's thread.
     ring: Box<dyn Fn() + Send + Sync>,
 }
 
+/// The place for the outcome of one call.
+pub(crate) struct Completion {
+    number: u64,
+    completed: Arc<CompletedCalls>,
+}
+
 /// Wakes the node when the receipt of an event is complete.
 struct ReceiptWaker {
-    number: u64,
     tally: Arc<Tally>,
-    completed: Arc<CompletedCalls>,
+    completion: Completion,
+}
+
+impl PendingCall {
+    /// Returns a call of this caller that is about an event.
+    pub(crate) fn of(caller: Caller<'_>) -> Self {
+        Self {
+            connection: caller.connection,
+            from: caller.kept(),
+            id_terms: Vec::new(),
+            list: None,
+        }
+    }
+}
+
+impl Completion {
+    /// Reports the outcome, and wakes the node's thread.
+    pub(crate) fn complete(&self, outcome: Outcome) {
+        let completed = &self.completed;
+        completed.outcomes.lock().push((self.number, outcome));
+        (completed.ring)();
+    }
 }
 
 impl Wake for ReceiptWaker {
     fn wake(self: Arc<Self>) {
         let receipt = Outcome::Receipt(self.tally.counts());
-        self.completed.push(self.number, receipt);
-    }
-}
-
-impl CompletedCalls {
-    fn push(&self, number: u64, outcome: Outcome) {
-        self.outcomes.lock().push((number, outcome));
-        (self.ring)();
+        self.completion.complete(receipt);
     }
 }
 
@@ -92,25 +111,15 @@ impl PendingCalls {
     }
 
     /// Returns the receipt if it is complete; otherwise adds a call that waits for it.
-    pub(crate) fn receipt(
-        &mut self,
-        connection: ConnectionId,
-        from: &[u8],
-        tally: Arc<Tally>,
-    ) -> Option<Counts> {
+    pub(crate) fn receipt(&mut self, caller: Caller<'_>, tally: Arc<Tally>) -> Option<Counts> {
         if tally.pending() == 0 {
             return Some(tally.counts());
         }
-        let number = self.wait(PendingCall {
-            connection,
-            from: Some(from.into()),
-            id_terms: Vec::new(),
-            list: None,
-        });
+        let completion = self.wait(PendingCall::of(caller));
+        let number = completion.number;
         let waker = Waker::from(Arc::new(ReceiptWaker {
-            number,
             tally: Arc::clone(&tally),
-            completed: Arc::clone(&self.completed),
+            completion,
         }));
         match Pin::new(&mut tally.done()).poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(counts) => {
@@ -124,27 +133,25 @@ impl PendingCalls {
     /// Adds a call that waits for changes. The graph must call the returned function with their
     /// result.
     pub(crate) fn changes(&mut self, call: PendingCall) -> impl FnOnce(Answer) + Send + 'static {
-        let number = self.wait(call);
-        let completed = Arc::clone(&self.completed);
+        let completion = self.wait(call);
         move |answer| {
             let done = answer.into_iter().try_for_each(|effect| effect.map(drop));
-            completed.push(number, Outcome::Changes(done));
+            completion.complete(Outcome::Changes(done));
         }
     }
 
     /// Adds a call that waits for the log of the cluster.
     pub(crate) fn logged(&mut self, call: PendingCall) -> Arc<LoggedCall> {
-        let number = self.wait(call);
-        let completed = Arc::clone(&self.completed);
-        Arc::new(LoggedCall::new(move |outcome| {
-            completed.push(number, outcome);
-        }))
+        Arc::new(LoggedCall::new(self.wait(call)))
     }
 
-    fn wait(&mut self, call: PendingCall) -> u64 {
+    fn wait(&mut self, call: PendingCall) -> Completion {
         self.last += 1;
         self.waiting.insert(self.last, call);
-        self.last
+        Completion {
+            number: self.last,
+            completed: Arc::clone(&self.completed),
+        }
     }
 
     /// Takes the calls whose outcome is known.

@@ -3,24 +3,34 @@
 //! Appends the commands of a call to the log and returns the outcome. Must never report an unknown
 //! outcome as known.
 
-use std::fmt;
 use std::mem;
 use std::sync::Arc;
 
-use graph::Change;
+use graph::{Change, GraphError};
 use history::Reach;
 use parking_lot::Mutex;
 use replication::{Append, AppendError, Applied, Command, CommandResult, EventRecord, Wait};
 use router::{Counts, Event};
 
 use crate::limits::{LOGGED_BYTES_MAX, LOGGED_CHANGES_MAX};
-use crate::outcome::Outcome;
+use crate::pending_calls::Completion;
+
+/// The outcome that a call waits for.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// The receipt of an event.
+    Receipt(Counts),
+    /// The result of all changes.
+    Changes(Result<(), GraphError>),
+    /// The log of the cluster has refused the event or some of the changes.
+    NotLogged(AppendError),
+}
 
 /// Call whose commands are being appended to the log, possibly in several parts. Completed when the
 /// last part is dropped.
 pub(crate) struct LoggedCall {
     outcome: Mutex<Outcome>,
-    complete: Box<dyn Fn(Outcome) + Send + Sync>,
+    completion: Completion,
 }
 
 /// Part of a call. If it is dropped without an answer, the outcome is unknown.
@@ -30,10 +40,10 @@ struct Part {
 }
 
 impl LoggedCall {
-    pub(crate) fn new(complete: impl Fn(Outcome) + Send + Sync + 'static) -> Self {
+    pub(crate) const fn new(completion: Completion) -> Self {
         Self {
             outcome: Mutex::new(Outcome::Changes(Ok(()))),
-            complete: Box::new(complete),
+            completion,
         }
     }
 
@@ -75,15 +85,7 @@ impl LoggedCall {
 impl Drop for LoggedCall {
     fn drop(&mut self) {
         let outcome = mem::replace(self.outcome.get_mut(), Outcome::Changes(Ok(())));
-        (self.complete)(outcome);
-    }
-}
-
-impl fmt::Debug for LoggedCall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LoggedCall")
-            .field("outcome", &self.outcome)
-            .finish_non_exhaustive()
+        self.completion.complete(outcome);
     }
 }
 

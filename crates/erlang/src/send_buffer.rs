@@ -61,21 +61,8 @@ impl SendBuffer {
         self.bytes.extend([0; 4]);
     }
 
-    /// Appends a control message.
-    pub(crate) fn control(&mut self, control: impl FnOnce(&mut Vec<u8>)) {
-        self.packet(control, None::<fn(&mut Vec<u8>)>);
-    }
-
-    /// Appends a control message with a payload.
-    pub(crate) fn message(
-        &mut self,
-        control: impl FnOnce(&mut Vec<u8>),
-        payload: impl FnOnce(&mut Vec<u8>),
-    ) {
-        self.packet(control, Some(payload));
-    }
-
-    fn packet(
+    /// Appends a control message, with a payload if there is one.
+    pub(crate) fn packet(
         &mut self,
         control: impl FnOnce(&mut Vec<u8>),
         payload: Option<impl FnOnce(&mut Vec<u8>)>,

@@ -1,21 +1,14 @@
-//! Sessions of remote processes.
+//! Sessions of remote processes, and those of them with waiting notices.
 
+use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
 
 use graph::Key;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use reactor::{Slab, SlotKey, Tick};
+use server::SnapshotPlace;
 
-use crate::connections::ConnectionId;
-
-/// A remote process: the connection to its node, and its number there. A node that reconnects has
-/// another connection, so its old processes differ from its new ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Process {
-    pub(crate) connection: ConnectionId,
-    pub(crate) id: u32,
-    pub(crate) serial: u32,
-}
+use crate::connections::{ConnectionId, Connections, Process};
 
 /// The session of a process.
 #[derive(Debug)]
@@ -45,6 +38,29 @@ enum Keys {
 
 const _: () = assert!(size_of::<Session>() <= 40);
 
+/// Sessions with waiting notices.
+#[derive(Debug, Default)]
+pub(crate) struct Notices {
+    /// Sessions to serve, each once.
+    pub(crate) ready: VecDeque<SlotKey>,
+    /// Sessions whose connection has no room.
+    pub(crate) waiting: HashMap<ConnectionId, Vec<SlotKey>>,
+    /// Snapshots in progress or due.
+    pub(crate) snapshots: HashMap<SlotKey, Snapshot>,
+    /// The next slot of a round, in which every session that asked for presence gets a new
+    /// snapshot.
+    pub(crate) round: Option<u32>,
+    /// Whether another round must follow.
+    pub(crate) has_next_round: bool,
+}
+
+/// A presence snapshot that is not sent completely.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Snapshot {
+    pub(crate) place: SnapshotPlace,
+    pub(crate) is_first: bool,
+}
+
 /// All sessions of a node, by key and by process.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
@@ -52,13 +68,6 @@ pub(crate) struct Sessions {
     /// Slots by process.
     index: HashTable<u32>,
     hasher: DefaultHashBuilder,
-}
-
-impl Process {
-    /// Returns the numbers of its pid.
-    pub(crate) const fn number(self) -> (u32, u32) {
-        (self.id, self.serial)
-    }
 }
 
 impl Session {
@@ -74,7 +83,7 @@ impl Session {
         Tick(u64::from(self.since) * 1000)
     }
 
-    fn add(&mut self, key: Key) {
+    pub(crate) fn add(&mut self, key: Key) {
         let mut keys = self.keys().to_vec();
         keys.push(key);
         self.keys = Keys::Many(keys.into());
@@ -83,24 +92,32 @@ impl Session {
 
 impl Sessions {
     /// Returns the session of a process.
-    pub(crate) fn find(&mut self, process: Process) -> Option<SlotKey> {
+    pub(crate) fn find(&self, process: Process) -> Option<SlotKey> {
         let hash = self.hasher.hash_one(process);
         let slot = self.index.find(hash, |&slot| {
-            self.slab
-                .at(slot)
-                .is_some_and(|(_, session)| session.process == process)
+            let session = self.slab.at(slot);
+            session.is_some_and(|(_, session)| session.process == process)
         });
-        let index = *slot?;
-        self.at(index)
+        Some(self.slab.at(*slot?)?.0)
     }
 
     pub(crate) fn get(&mut self, slot: SlotKey) -> Option<&mut Session> {
         self.slab.get_mut(slot)
     }
 
-    /// Returns the key of the session in a slot.
-    pub(crate) fn at(&self, index: u32) -> Option<SlotKey> {
-        Some(self.slab.at(index)?.0)
+    /// Returns the session in a slot.
+    pub(crate) fn at(&mut self, index: u32) -> Option<(SlotKey, &mut Session)> {
+        let (slot, _) = self.slab.at(index)?;
+        Some((slot, self.slab.get_mut(slot)?))
+    }
+
+    /// Returns the sessions of a connection.
+    pub(crate) fn of(&self, connection: ConnectionId) -> Vec<SlotKey> {
+        (0..self.slots())
+            .filter_map(|index| self.slab.at(index))
+            .filter(|(_, session)| session.process.connection == connection)
+            .map(|(slot, _)| slot)
+            .collect()
     }
 
     /// Returns the number of slots, in use or free.
@@ -141,16 +158,17 @@ impl Sessions {
         });
     }
 
-    /// Moves a session to another connection of its node.
-    pub(crate) fn move_to(&mut self, slot: SlotKey, connection: ConnectionId) {
-        let Some(session) = self.get(slot) else {
-            return;
-        };
-        let before = session.process;
-        session.process.connection = connection;
-        let after = session.process;
-        self.unindex(slot.index, before);
-        self.index(slot.index, after);
+    /// Moves the sessions of a node to its new connection.
+    pub(crate) fn move_all(&mut self, from: ConnectionId, to: ConnectionId) {
+        for slot in self.of(from) {
+            if let Some(session) = self.slab.get_mut(slot) {
+                let before = session.process;
+                session.process.connection = to;
+                let after = session.process;
+                self.unindex(slot.index, before);
+                self.index(slot.index, after);
+            }
+        }
     }
 
     fn unindex(&mut self, slot: u32, process: Process) {
@@ -160,16 +178,17 @@ impl Sessions {
         }
     }
 
-    /// Adds a key to a session.
-    pub(crate) fn add(&mut self, slot: SlotKey, key: Key) {
-        if let Some(session) = self.get(slot) {
-            session.add(key);
-        }
-    }
-
     pub(crate) fn remove(&mut self, slot: SlotKey) -> Option<Session> {
         let process = self.get(slot)?.process;
         self.unindex(slot.index, process);
         self.slab.remove(slot)
+    }
+}
+
+impl Notices {
+    /// Whether there is work to do at once.
+    pub(crate) fn has_work(&self, connections: &Connections) -> bool {
+        let may_go_on = |&connection: &ConnectionId| connections.may_go_on(connection);
+        !self.ready.is_empty() || self.round.is_some() || self.waiting.keys().any(may_go_on)
     }
 }

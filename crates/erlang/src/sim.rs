@@ -23,16 +23,15 @@ use replication::Append;
 use router::{Mailboxes, Parcel, Router, WorkerId};
 use server::{Observer, Presence};
 
-use crate::config::Config;
 use crate::connections::ConnectionId;
 use crate::cookie::Cookie;
 use crate::handshake::LocalNode;
 use crate::limits::DEADLINE_CHECK_INTERVAL;
+use crate::login_check::LoginQuestions;
 use crate::metrics::Metric;
-use crate::node::{Effect, Node};
+use crate::node::{Config, Effect, Node};
 use crate::node_name::NodeName;
 use crate::refusal::Refusal;
-use crate::registry::LoginQuestions;
 #[cfg(feature = "sim")]
 pub use in_server::{SimNode, SimPeer, SimRequest, SimSaid};
 
@@ -170,17 +169,16 @@ impl SimulatedNode {
             connect: connect.collect(),
             log,
             is_paused: Box::new(move || options.paused.load(Ordering::Relaxed)),
-            logins: options.logins,
             presence: options.presence,
             observer: options.observer,
         };
         let router = Arc::new(router);
         let metrics = Arc::default();
         let ring = mail.bell.ringer();
-        let mut node = Node::new(config, Arc::clone(&router), metrics, ring);
+        let mut node = Node::new(config, Arc::clone(&router), options.logins, metrics, ring);
         // A clock that does not start at zero, as on a real machine.
         let now = Tick(1_000_000);
-        node.set_time(now);
+        node.now = now;
         let mut sim = Self {
             node,
             router,
@@ -204,7 +202,7 @@ impl SimulatedNode {
     /// ends with [`run_until_idle`](Self::run_until_idle).
     pub(crate) fn wake(&mut self) -> &mut Node<Mail> {
         self.is_turning = true;
-        self.node.set_time(self.now);
+        self.node.now = self.now;
         &mut self.node
     }
 
@@ -245,7 +243,7 @@ impl SimulatedNode {
     /// Runs turns while there is a reason for one. Other changes do not wake a sleeping node.
     pub(crate) fn run_until_idle(&mut self) {
         while self.is_turning || self.wakes() {
-            self.node.set_time(self.now);
+            self.node.now = self.now;
             self.turn();
         }
     }
@@ -341,8 +339,18 @@ impl SimulatedNode {
             nodes: metrics.get(Metric::Nodes),
             sessions: metrics.get(Metric::Sessions),
             messages: metrics.get(Metric::Messages),
-            refused: Refusal::METRICS.map(|metric| metrics.get(metric)),
+            refused: std::array::from_fn(|kind| {
+                metrics.get(Metric::ALL[Metric::RefusedCookie as usize + kind])
+            }),
         }
+    }
+
+    /// Returns the bytes held of incomplete messages.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn held_bytes(&self) -> usize {
+        let connections = self.node.connections.iter();
+        let channels = connections.filter_map(|(_, connection)| connection.channel.as_ref());
+        channels.map(|channel| channel.held_bytes()).sum()
     }
 
     /// Whether the node has closed a connection.

@@ -7,7 +7,6 @@
 
 pub(crate) mod tag;
 mod error;
-mod limits;
 mod reader;
 mod measure;
 mod atom;
@@ -19,7 +18,7 @@ pub mod write;
 
 pub use atom::Atom;
 pub use big::Big;
-pub use error::TermError;
-pub use limits::{ATOM_CHARACTERS_MAX, BIG_BYTES_MAX, DEPTH_MAX};
+pub use error::{ATOM_CHARACTERS_MAX, BIG_BYTES_MAX, DEPTH_MAX, TermError};
 pub use names::{Fun, Pid, Port, Reference};
+pub(crate) use reader::Reader;
 pub use view::{Elements, List, Raw, Term};

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use eventlog::{EventLog, Limits, Run, SyncPolicy};
 use graph::{Graph, Id};
-use router::{Batch, Event, Log, Mailboxes, Parcel, Payload, Recorder, Router, Tally, WorkerId};
+use router::{Batch, Event, Mailboxes, Parcel, Payload, Recorder, Router, Tally, WorkerId};
 
 const SUBJECTS: u32 = 100_000;
 const PAYLOAD_BYTES: usize = 120;
@@ -98,13 +98,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         let graph = Arc::new(Graph::memory());
         let mut recorder = recorder();
         let start = Instant::now();
-        let log = Arc::new(open(&path, &mut recorder, &graph)?);
+        let log = open(&path, &mut recorder, &graph)?;
         println!("start {round}: {:.0?}", start.elapsed());
-        recorder.set_log(Arc::<EventLog>::clone(&log));
+        recorder.set_log(log.shared());
         let router = Router::new("e", graph, NoWorkers).with_recorder(recorder);
         println!("on disk too: {:.3} us an event", publish(&router, true));
+        let written = log.shared();
         log.end();
-        println!("{:?}", log.metrics());
+        println!("{:?}", written.metrics());
     }
     Ok(())
 }

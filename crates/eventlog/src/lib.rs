@@ -29,8 +29,6 @@ mod work;
 mod recovery;
 /// The log: its thread, and its interface to the router.
 mod log;
-/// Counters of the log.
-mod stats;
 /// Reasons why a log cannot be opened.
 mod error;
 /// Logs in simulations.

@@ -8,24 +8,21 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
 use datadir::{DirectoryLock, LockError};
-use parking_lot::Mutex;
-use router::{Log, LogBatch, LogMetrics, Marks, Restored, Tally};
+use router::{Log, Restored};
 
 use crate::disk::{Directory, Disk};
 use crate::error::OpenError;
-use crate::queue::Queue;
+use crate::queue::{Queue, SharedMetrics};
 use crate::recovery::{Recovery, recover};
 use crate::segment;
 use crate::settings::{Health, Limits, Run, SyncPolicy};
 use crate::state::{self, boot_name};
-use crate::stats::Counters;
 use crate::work::{Environment, Work};
 
-/// Durable history in a directory. Shared by the router and the thread that ends it.
+/// Durable history in a directory. Owned by the thread that ends it.
 pub struct EventLog {
     queue: Arc<Queue>,
-    counters: Arc<Counters>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Option<JoinHandle<()>>,
     /// Keeps other processes out for as long as the log lives.
     _lock: DirectoryLock,
 }
@@ -59,23 +56,20 @@ impl EventLog {
         let boot = boot_name(&run.boot);
         let run = Run { boot, ..run };
         let disk = Directory(path.to_owned());
-        let (resumed, recovery) = recover(disk, path, &run, restore)?;
+        let (resumed, recovery) = recover(disk, path, &limits, &run, restore)?;
         let start = now();
-        let counters = Arc::new(Counters::default());
-        let queue = Arc::new(Queue::new(resumed.from));
+        let metrics = SharedMetrics::default();
+        let queue = Arc::new(Queue::new(resumed.from, &limits, Arc::clone(&metrics)));
         let environment = Environment {
             limits,
             sync,
             run,
             clock: Box::new(move || now().saturating_duration_since(start)),
-            counters: Arc::clone(&counters),
+            metrics,
             report: Box::new(report),
         };
-        let failed = |error| OpenError::Disk {
-            path: path.to_owned(),
-            error,
-        };
-        let work = Work::begin(resumed, environment).map_err(failed)?;
+        let failed = OpenError::disk(path);
+        let work = Work::begin(resumed, environment).map_err(&failed)?;
         let thread = {
             let queue = Arc::clone(&queue);
             let thread = Builder::new().name("encke-history".to_owned());
@@ -85,20 +79,21 @@ impl EventLog {
         };
         let log = Self {
             queue,
-            counters,
-            thread: Mutex::new(Some(thread)),
+            thread: Some(thread),
             _lock: lock,
         };
         Ok((log, recovery))
     }
 
-    /// Accepts no more events, writes those that wait, and stores that the log ends here. To be
-    /// called when nothing is published any more.
-    pub fn end(&self) {
-        self.queue.end();
-        if let Some(thread) = self.thread.lock().take() {
-            thread.join().expect("the log's thread does not panic");
-        }
+    /// Returns the interface for the router.
+    pub fn shared(&self) -> Arc<dyn Log> {
+        Arc::<Queue>::clone(&self.queue)
+    }
+
+    /// Accepts no more events, writes those that wait, and stores that the log ends here, as a drop
+    /// does. To be called when nothing is published any more.
+    pub fn end(self) {
+        drop(self);
     }
 }
 
@@ -127,27 +122,12 @@ fn is_own(name: &OsStr) -> bool {
     })
 }
 
-impl Log for EventLog {
-    fn append(&self, batch: &LogBatch<'_>, tally: &Arc<Tally>) {
-        self.queue.append(batch, tally);
-    }
-
-    fn mark(&self, marks: Marks) {
-        self.queue.mark(marks);
-    }
-
-    fn wake(&self) {
-        self.queue.wake();
-    }
-
-    fn metrics(&self) -> LogMetrics {
-        self.counters.read()
-    }
-}
-
 impl Drop for EventLog {
     fn drop(&mut self) {
-        self.end();
+        self.queue.end();
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("the log's thread does not panic");
+        }
     }
 }
 

@@ -7,14 +7,11 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
 
-use router::{Keep, LogBatch, Marks, Tally};
+use router::{Keep, Log, LogBatch, LogMetrics, Marks, Tally};
 
 use crate::record::{self, SYNCED_BYTES};
+use crate::settings::Limits;
 use crate::sync::{Condvar, Mutex};
-
-/// Maximum size of the records that wait for the disk, in bytes: what a slow one writes in two
-/// seconds. Events beyond it are not stored, which publishers and later readers are told.
-pub(crate) const WAITING_BYTES_MAX: usize = if cfg!(test) { 4096 } else { 64 << 20 };
 
 /// Memory kept when all records are written, in bytes.
 const KEPT_BYTES: usize = 4 << 20;
@@ -24,7 +21,14 @@ const KEPT_BYTES: usize = 4 << 20;
 pub(crate) struct Queue {
     waiting: Mutex<Waiting>,
     filled: Condvar,
+    /// See [`Limits::waiting_bytes`].
+    waiting_bytes_max: usize,
+    /// Metrics of the log. Written by its thread.
+    metrics: SharedMetrics,
 }
+
+/// Metrics of a log, shared by its thread and their readers.
+pub(crate) type SharedMetrics = Arc<parking_lot::Mutex<LogMetrics>>;
 
 #[derive(Debug)]
 struct Waiting {
@@ -85,11 +89,20 @@ impl Taken {
         self.publishers.clear();
         (self.events, self.refused) = (0, 0);
     }
+
+    /// Appends a mark of what was lost.
+    fn push_lost(&mut self, lost: &mut Option<u64>) {
+        if let Some(position) = lost.take() {
+            debug_assert!(position > self.last, "positions in the log ascend");
+            record::push_lost(&mut self.bytes, position);
+            self.last = position;
+        }
+    }
 }
 
 impl Queue {
     /// Creates a queue for events after position `head`.
-    pub(crate) fn new(head: u64) -> Self {
+    pub(crate) fn new(head: u64, limits: &Limits, metrics: SharedMetrics) -> Self {
         Self {
             waiting: Mutex::new(Waiting {
                 batch: Taken::new(head),
@@ -98,77 +111,14 @@ impl Queue {
                 has_ended: false,
             }),
             filled: Condvar::new(),
+            waiting_bytes_max: limits.waiting_bytes,
+            metrics,
         }
     }
 
     /// Returns an empty batch, to be exchanged for a full one.
     pub(crate) fn spare(&self) -> Taken {
         Taken::new(self.waiting.lock().batch.last)
-    }
-
-    /// Copies a posted batch.
-    pub(crate) fn append(&self, posted: &LogBatch<'_>, tally: &Arc<Tally>) {
-        let mut waiting = self.waiting.lock();
-        if waiting.has_ended {
-            drop(waiting);
-            return tally.settle_stored(posted.events.len() as u64);
-        }
-        let Waiting { batch, lost, .. } = &mut *waiting;
-        let (mut events, mut refused) = (0, 0);
-        for ((position, event), &keep) in (posted.first_position..)
-            .zip(posted.events)
-            .zip(posted.keeps)
-        {
-            debug_assert!(position > batch.last, "positions in the log ascend");
-            let has_room = || batch.bytes.len() + record::event_bytes(event) <= WAITING_BYTES_MAX;
-            match keep {
-                Keep::Skip => {}
-                Keep::Store(_, reach) if has_room() => {
-                    batch.push_lost(lost);
-                    record::push_event(&mut batch.bytes, position, posted.seconds, reach, event);
-                    batch.last = position;
-                    events += 1;
-                }
-                Keep::Store(..) | Keep::Lose => {
-                    *lost = Some(position);
-                    refused += 1;
-                }
-            }
-        }
-        // Unless all events were taken, there is no receipt that could be repeated.
-        if let Some(note) = &posted.note
-            && refused == 0
-            && batch.bytes.len() + record::note_bytes(note) <= WAITING_BYTES_MAX
-        {
-            batch.push_lost(lost);
-            let reached = batch.last;
-            record::push_note(&mut batch.bytes, reached, note);
-        }
-        batch.marks = posted.marks;
-        batch.events += events;
-        batch.refused += refused;
-        batch.publishers.push(Publisher {
-            tally: Arc::clone(tally),
-            events,
-            refused,
-        });
-    }
-
-    /// Notes the marks of the history.
-    pub(crate) fn mark(&self, marks: Marks) {
-        let has_cleared = {
-            let mut waiting = self.waiting.lock();
-            let before = mem::replace(&mut waiting.batch.marks, marks);
-            before.cleared != marks.cleared
-        };
-        if has_cleared {
-            self.filled.notify_one();
-        }
-    }
-
-    /// Wakes the log's thread.
-    pub(crate) fn wake(&self) {
-        self.filled.notify_one();
     }
 
     /// Accepts nothing more.
@@ -200,14 +150,72 @@ impl Queue {
     }
 }
 
-impl Taken {
-    /// Appends a mark of what was lost.
-    fn push_lost(&mut self, lost: &mut Option<u64>) {
-        if let Some(position) = lost.take() {
-            debug_assert!(position > self.last, "positions in the log ascend");
-            record::push_lost(&mut self.bytes, position);
-            self.last = position;
+impl Log for Queue {
+    fn append(&self, posted: &LogBatch<'_>, tally: &Arc<Tally>) {
+        let mut waiting = self.waiting.lock();
+        if waiting.has_ended {
+            drop(waiting);
+            return tally.settle_stored(posted.events.len() as u64);
         }
+        let Waiting { batch, lost, .. } = &mut *waiting;
+        let (mut events, mut refused) = (0, 0);
+        for ((position, event), &keep) in (posted.first_position..)
+            .zip(posted.events)
+            .zip(posted.keeps)
+        {
+            debug_assert!(position > batch.last, "positions in the log ascend");
+            let has_room =
+                || batch.bytes.len() + record::event_bytes(event) <= self.waiting_bytes_max;
+            match keep {
+                Keep::Skip => {}
+                Keep::Store(_, reach) if has_room() => {
+                    batch.push_lost(lost);
+                    record::push_event(&mut batch.bytes, position, posted.seconds, reach, event);
+                    batch.last = position;
+                    events += 1;
+                }
+                Keep::Store(..) | Keep::Lose => {
+                    *lost = Some(position);
+                    refused += 1;
+                }
+            }
+        }
+        // Unless all events were taken, there is no receipt that could be repeated.
+        if let Some(note) = &posted.note
+            && refused == 0
+            && batch.bytes.len() + record::note_bytes(note) <= self.waiting_bytes_max
+        {
+            batch.push_lost(lost);
+            let reached = batch.last;
+            record::push_note(&mut batch.bytes, reached, note);
+        }
+        batch.marks = posted.marks;
+        batch.events += events;
+        batch.refused += refused;
+        batch.publishers.push(Publisher {
+            tally: Arc::clone(tally),
+            events,
+            refused,
+        });
+    }
+
+    fn mark(&self, marks: Marks) {
+        let has_cleared = {
+            let mut waiting = self.waiting.lock();
+            let before = mem::replace(&mut waiting.batch.marks, marks);
+            before.cleared != marks.cleared
+        };
+        if has_cleared {
+            self.filled.notify_one();
+        }
+    }
+
+    fn wake(&self) {
+        self.filled.notify_one();
+    }
+
+    fn metrics(&self) -> LogMetrics {
+        *self.metrics.lock()
     }
 }
 

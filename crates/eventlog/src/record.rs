@@ -10,7 +10,7 @@ use crc32fast::Hasher;
 use graph::{ID_BYTES_MAX, Id};
 use history::{Entry, Reach};
 use memchr::memmem;
-use router::{Audience, EVENT_TYPE_BYTES_MAX, Event, Note, RestoredEvent};
+use router::{Audience, EVENT_TYPE_BYTES_MAX, Event, Note, Restored, RestoredEvent};
 
 /// Bytes of checksum and length.
 const FRAME_BYTES: usize = 8;
@@ -43,16 +43,10 @@ const NOTE_HEAD_BYTES: usize = MARK_BYTES + 24;
 /// Record that was read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Record<'a> {
-    /// An event.
-    Event(RestoredEvent<'a>),
-    /// Events up to and including this position may be lost.
-    Lost(u64),
-    /// Up to and including this position there is no further event to store.
-    Skipped(u64),
+    /// Part of the history.
+    History(Restored<'a>),
     /// Everything up to this position was synced before this record was written.
     Synced(u64),
-    /// What a publisher wants stored with its events.
-    Note(Note<'a>),
 }
 
 /// Returns the size of an event's record, in bytes.
@@ -186,11 +180,11 @@ pub(crate) fn read(file: &[u8], salt: u32, offset: usize) -> Option<(Record<'_>,
     let rest = record.get(MARK_BYTES..)?;
     let position = u64::from_le_bytes(*record.get(FRAME_BYTES + 1..)?.first_chunk()?);
     let record = match record[FRAME_BYTES] {
-        EVENT => Record::Event(read_event(position, rest)?),
-        LOST => Record::Lost(position),
-        SKIPPED => Record::Skipped(position),
+        EVENT => Record::History(Restored::Event(read_event(position, rest)?)),
+        LOST => Record::History(Restored::Lost(position)),
+        SKIPPED => Record::History(Restored::Skipped(position)),
         SYNCED => Record::Synced(position),
-        NOTE => Record::Note(read_note(rest)?),
+        NOTE => Record::History(Restored::Note(read_note(rest)?)),
         _ => return None,
     };
     Some((record, size))

@@ -14,8 +14,8 @@ use crate::disk::{Disk, DiskFile};
 use crate::error::OpenError;
 use crate::record::{self, Record};
 use crate::segment::{self, Boundary, EPOCH_BYTES_MAX, HEADER_BYTES, Header, HeaderError};
-use crate::settings::Run;
-use crate::state::{self, Found, RESERVED, State};
+use crate::settings::{Limits, Run};
+use crate::state::{self, State};
 use crate::work::{Closed, Resumed};
 
 /// How the last run ended.
@@ -89,16 +89,13 @@ impl Recovery {
 pub(crate) fn recover<D: Disk>(
     disk: D,
     path: &Path,
+    limits: &Limits,
     run: &Run,
     restore: &mut dyn FnMut(&Restored<'_>),
 ) -> Result<(Resumed<D>, Recovery), OpenError> {
-    let failed = |error| OpenError::Disk {
-        path: path.to_owned(),
-        error,
-    };
     let mut numbers: Vec<u64> = disk
         .list()
-        .map_err(failed)?
+        .map_err(OpenError::disk(path))?
         .iter()
         .filter_map(|name| segment::number(name))
         .collect();
@@ -129,14 +126,10 @@ pub(crate) fn recover<D: Disk>(
     let (from, boundary) = if is_new {
         (0, Boundary::Complete)
     } else {
-        reader.last_boundary(&state, is_torn, run)
+        reader.last_boundary(&state, is_torn, limits, run)
     };
     let after = reader.end.unwrap_or(0);
-    match boundary {
-        Boundary::Complete => (reader.restore)(&Restored::Skipped(from)),
-        Boundary::Abandoned => (reader.restore)(&Restored::Abandoned(from)),
-        Boundary::Lost => (reader.restore)(&Restored::Lost(from)),
-    }
+    (reader.restore)(&boundary.restored(from));
     let resumed = Resumed {
         disk: reader.disk,
         state,
@@ -156,40 +149,28 @@ fn find_state(
     run: &Run,
     has_segments: bool,
 ) -> Result<(State, bool, bool), OpenError> {
-    let failed = |error| OpenError::Disk {
-        path: path.to_owned(),
-        error,
-    };
-    let refuse = |why| OpenError::State {
-        path: path.to_owned(),
-        why,
-    };
-    match State::find(disk).map_err(failed)? {
-        Found::State { state, is_torn } => Ok((state, false, is_torn)),
-        Found::Newer(format) => Err(OpenError::Newer {
-            file: path.join(state::STATE),
-            format,
-        }),
-        Found::Damaged => Err(refuse("is damaged")),
-        Found::Missing if has_segments => Err(refuse("is missing")),
-        Found::Missing => {
-            match disk.remove(state::UNFINISHED) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-                _ => {}
-            }
-            let state = State {
-                counter: 0,
-                epoch: run.new_epoch.chars().take(EPOCH_BYTES_MAX).collect(),
-                reserved: 0,
-                ended: Some(0),
-                syncs_receipts: false,
-                has_failed: false,
-                boot: String::new(),
-            };
-            state.create(disk).map_err(failed)?;
-            Ok((state, true, false))
-        }
+    if let Some((state, is_torn)) = State::find(disk, path)? {
+        return Ok((state, false, is_torn));
     }
+    if has_segments {
+        return Err(OpenError::state(path, "is missing"));
+    }
+    let failed = OpenError::disk(path);
+    match disk.remove(state::UNFINISHED) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    let state = State {
+        counter: 0,
+        epoch: run.new_epoch.chars().take(EPOCH_BYTES_MAX).collect(),
+        reserved: 0,
+        ended: Some(0),
+        syncs_receipts: false,
+        has_failed: false,
+        boot: String::new(),
+    };
+    state.create(disk).map_err(failed)?;
+    Ok((state, true, false))
 }
 
 /// Segments read so far, in order.
@@ -211,11 +192,9 @@ struct Reader<'a, D> {
 impl<D: Disk> Reader<'_, D> {
     fn read(&mut self, number: u64, is_last: bool) -> Result<(), OpenError> {
         let name = segment::name(number);
-        let failed = |error| OpenError::Disk {
-            path: self.path.clone(),
-            error,
-        };
-        let file = self.disk.read(&name).map_err(failed)?;
+        let path = self.path.clone();
+        let failed = OpenError::disk(&path);
+        let file = self.disk.read(&name).map_err(&failed)?;
         self.recovery.bytes += file.len() as u64;
         let header = match Header::read(&file) {
             Ok(header) if header.epoch == self.epoch && header.number == number => header,
@@ -244,10 +223,7 @@ impl<D: Disk> Reader<'_, D> {
         let is_torn = || self.may_be_torn && !record::is_damage(&file, header.salt, read, end);
         if is_last && (is_whole || is_torn()) {
             self.recovery.cut += (bytes - read) as u64;
-            self.cut(&name, read).map_err(|error| OpenError::Disk {
-                path: self.path.clone(),
-                error,
-            })?;
+            self.cut(&name, read).map_err(failed)?;
             bytes = read;
         } else if !is_whole {
             self.recovery.damaged.push(name);
@@ -269,11 +245,7 @@ impl<D: Disk> Reader<'_, D> {
             }
             Some(_) => header.boundary,
         };
-        (self.restore)(&match boundary {
-            Boundary::Complete => Restored::Skipped(header.from),
-            Boundary::Abandoned => Restored::Abandoned(header.from),
-            Boundary::Lost => Restored::Lost(header.from),
-        });
+        (self.restore)(&boundary.restored(header.from));
         self.end = Some(header.from);
     }
 
@@ -282,23 +254,17 @@ impl<D: Disk> Reader<'_, D> {
     fn read_records(&mut self, file: &[u8], salt: u32, from: u64) -> usize {
         let (mut offset, mut end) = (HEADER_BYTES, from);
         while let Some((record, size)) = record::read(file, salt, offset) {
-            match record {
-                Record::Event(event) if event.position > end => {
-                    end = event.position;
-                    self.recovery.events += 1;
-                    (self.restore)(&Restored::Event(event));
+            if let Record::History(part) = record {
+                match &part {
+                    Restored::Event(event) if event.position > end => {
+                        end = event.position;
+                        self.recovery.events += 1;
+                    }
+                    &(Restored::Lost(to) | Restored::Skipped(to)) if to >= end => end = to,
+                    Restored::Note(_) => {}
+                    _ => break,
                 }
-                Record::Lost(position) if position >= end => {
-                    end = position;
-                    (self.restore)(&Restored::Lost(position));
-                }
-                Record::Skipped(position) if position >= end => {
-                    end = position;
-                    (self.restore)(&Restored::Skipped(position));
-                }
-                Record::Note(note) => (self.restore)(&Restored::Note(note)),
-                Record::Synced(_) => {}
-                _ => break,
+                (self.restore)(&part);
             }
             offset += size;
         }
@@ -315,7 +281,13 @@ impl<D: Disk> Reader<'_, D> {
     }
 
     /// Returns the position after which this run continues, and what lies before it.
-    fn last_boundary(&mut self, state: &State, is_torn: bool, run: &Run) -> (u64, Boundary) {
+    fn last_boundary(
+        &mut self,
+        state: &State,
+        is_torn: bool,
+        limits: &Limits,
+        run: &Run,
+    ) -> (u64, Boundary) {
         let end = self.end.unwrap_or(0);
         if let Some(ended) = state.ended.filter(|_| !is_torn) {
             // A run that died before it had a segment has left nothing.
@@ -330,7 +302,7 @@ impl<D: Disk> Reader<'_, D> {
             return (end.max(ended), Boundary::Lost);
         }
         // A torn slot may have reserved more, but not more than this.
-        let torn = if is_torn { 2 * RESERVED } else { 0 };
+        let torn = 2 * limits.reserved_positions * u64::from(is_torn);
         let from = end.max(state.reserved.saturating_add(torn));
         // Receipts waited for the disk, or for the kernel, which has been running since.
         let is_same_boot = !run.boot.is_empty() && run.boot == state.boot;

@@ -4,6 +4,7 @@
 //! that a missing or damaged segment is noticed.
 
 use crc32fast::hash;
+use router::Restored;
 
 /// Bytes of a header.
 pub(crate) const HEADER_BYTES: usize = 96;
@@ -30,6 +31,17 @@ pub(crate) enum Boundary {
     Abandoned,
     /// Events may be lost.
     Lost,
+}
+
+impl Boundary {
+    /// Returns what is told of it, if the segment continues after position `from`.
+    pub(crate) const fn restored(self, from: u64) -> Restored<'static> {
+        match self {
+            Self::Complete => Restored::Skipped(from),
+            Self::Abandoned => Restored::Abandoned(from),
+            Self::Lost => Restored::Lost(from),
+        }
+    }
 }
 
 /// Header of a segment.

@@ -30,6 +30,15 @@ pub struct Limits {
     /// Total size of the segments in bytes. Beyond it the oldest is removed, even if its events are
     /// in memory.
     pub disk_bytes: u64,
+    /// Maximum number of segments: each start begins a new one, however few events the last one
+    /// has.
+    pub segments: usize,
+    /// Maximum size of the records that wait for the disk, in bytes. Events beyond it are not
+    /// stored, which publishers and later readers are told.
+    pub waiting_bytes: usize,
+    /// Number of positions reserved at a time. More are reserved when half of them are left, and
+    /// none while the disk fails.
+    pub reserved_positions: u64,
 }
 
 impl Limits {
@@ -44,6 +53,12 @@ impl Limits {
         Self {
             segment_bytes,
             disk_bytes: bytes.saturating_mul(2).saturating_add(2 * segment_bytes),
+            segments: 4096,
+            // What a slow disk writes in two seconds.
+            waiting_bytes: 64 << 20,
+            // A server whose disk has failed can still give out half of them, which takes more than
+            // an hour at a million events a second.
+            reserved_positions: 1 << 32,
         }
     }
 }

@@ -8,26 +8,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use std::{fmt, io};
 
-use router::{Log, LogBatch, LogMetrics, Marks, Restored, Tally};
+use router::{Log, Restored};
 use simulated::disk::{self, File};
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::OpenError;
-use crate::queue::{Queue, Taken};
+use crate::queue::{Queue, SharedMetrics, Taken};
 use crate::recovery::{Recovery, recover};
 use crate::settings::{Limits, Run, SyncPolicy};
-use crate::stats::Counters;
 use crate::work::{Environment, Work};
 
 /// What stands for the path of the directory in errors.
 const NAME: &str = "history";
-
-/// A log without a thread. Shared by the router and the test.
-#[derive(Debug)]
-pub struct SimLog {
-    queue: Arc<Queue>,
-    counters: Arc<Counters>,
-}
 
 /// What the log's thread does otherwise. Owned by the test.
 pub struct SimLogWorker {
@@ -42,31 +34,10 @@ impl fmt::Debug for SimLogWorker {
     }
 }
 
-impl SimLog {
-    /// Makes a log whose events stay in its queue.
-    #[cfg(test)]
-    pub(crate) fn that_nobody_writes() -> Self {
-        Self {
-            queue: Arc::new(Queue::new(0)),
-            counters: Arc::default(),
-        }
-    }
-}
-
-impl Log for SimLog {
-    fn append(&self, batch: &LogBatch<'_>, tally: &Arc<Tally>) {
-        self.queue.append(batch, tally);
-    }
-
-    fn mark(&self, marks: Marks) {
-        self.queue.mark(marks);
-    }
-
-    fn wake(&self) {}
-
-    fn metrics(&self) -> LogMetrics {
-        self.counters.read()
-    }
+/// Makes a log whose events stay in its queue.
+#[cfg(test)]
+pub(crate) fn log_that_nobody_writes(limits: &Limits) -> Arc<dyn Log> {
+    Arc::new(Queue::new(0, limits, SharedMetrics::default()))
 }
 
 impl SimLogWorker {
@@ -95,30 +66,27 @@ pub fn open(
     run: Run,
     time: &Arc<AtomicU64>,
     restore: &mut dyn FnMut(&Restored<'_>),
-) -> Result<(Arc<SimLog>, SimLogWorker, Recovery), OpenError> {
+) -> Result<(Arc<dyn Log>, SimLogWorker, Recovery), OpenError> {
     let path = Path::new(NAME);
-    let (resumed, recovery) = recover(directory.clone(), path, &run, restore)?;
-    let counters = Arc::new(Counters::default());
-    let queue = Arc::new(Queue::new(resumed.from));
+    let (resumed, recovery) = recover(directory.clone(), path, &limits, &run, restore)?;
+    let metrics = SharedMetrics::default();
+    let queue = Arc::new(Queue::new(resumed.from, &limits, Arc::clone(&metrics)));
     let time = Arc::clone(time);
     let environment = Environment {
         limits,
         sync,
         run,
         clock: Box::new(move || Duration::from_millis(time.load(Ordering::Relaxed))),
-        counters: Arc::clone(&counters),
+        metrics,
         report: Box::new(|_| ()),
     };
-    let work = Work::begin(resumed, environment).map_err(|error| OpenError::Disk {
-        path: path.to_owned(),
-        error,
-    })?;
+    let work = Work::begin(resumed, environment).map_err(OpenError::disk(path))?;
     let worker = SimLogWorker {
         taken: queue.spare(),
         queue: Arc::clone(&queue),
         work,
     };
-    Ok((Arc::new(SimLog { queue, counters }), worker, recovery))
+    Ok((queue, worker, recovery))
 }
 
 impl Disk for disk::Disk {

@@ -5,10 +5,12 @@
 //! previous state.
 
 use std::io;
+use std::path::Path;
 
 use crc32fast::hash;
 
 use crate::disk::{Disk, DiskFile};
+use crate::error::OpenError;
 use crate::segment::{EPOCH_BYTES_MAX, FORMAT, HeaderError, check_format, push_text, take_text};
 
 /// Name of the file.
@@ -16,11 +18,6 @@ pub(crate) const STATE: &str = "state";
 
 /// Name of the file while it is being created.
 pub(crate) const UNFINISHED: &str = "state.new";
-
-/// Number of positions reserved at a time. More are reserved when half of them are left, and none
-/// while the disk fails: a server whose disk has failed can still give out that half, which takes
-/// more than an hour at a million events a second.
-pub(crate) const RESERVED: u64 = if cfg!(test) { 64 } else { 1 << 32 };
 
 const MAGIC: [u8; 8] = *b"enckehis";
 
@@ -49,19 +46,6 @@ pub(crate) struct State {
     pub(crate) has_failed: bool,
     /// Name of the boot of the machine; empty if it is not known.
     pub(crate) boot: String,
-}
-
-/// State found in the file.
-#[derive(Debug)]
-pub(crate) enum Found {
-    /// There is no file.
-    Missing,
-    /// The newest slot that can be read. `is_torn` if the other one cannot: it may have been newer.
-    State { state: State, is_torn: bool },
-    /// No slot can be read.
-    Damaged,
-    /// A newer program has written it.
-    Newer(u32),
 }
 
 impl State {
@@ -107,12 +91,17 @@ impl State {
         })
     }
 
-    /// Reads the state of a log.
-    pub(crate) fn find(disk: &impl Disk) -> io::Result<Found> {
+    /// Reads the state of a log from its newest slot, and returns whether the other one cannot be
+    /// read: it may have been newer. `None` if there is no file.
+    ///
+    /// # Errors
+    ///
+    /// When the disk fails, no slot can be read, or a newer program has written one.
+    pub(crate) fn find(disk: &impl Disk, path: &Path) -> Result<Option<(Self, bool)>, OpenError> {
         let file = match disk.read(STATE) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Missing),
-            Err(error) => return Err(error),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(OpenError::disk(path)(error)),
         };
         let slots = [0, SLOT_DISTANCE].map(|at| Self::read_slot(file.get(at..).unwrap_or(&[])));
         let mut newest: Option<Self> = None;
@@ -124,13 +113,16 @@ impl State {
                 }
                 Ok(_) => {}
                 Err(HeaderError::Damaged) => is_torn = true,
-                Err(HeaderError::Newer(format)) => return Ok(Found::Newer(format)),
+                Err(HeaderError::Newer(format)) => {
+                    let file = path.join(STATE);
+                    return Err(OpenError::Newer { file, format });
+                }
             }
         }
-        Ok(match newest {
-            Some(state) => Found::State { state, is_torn },
-            None => Found::Damaged,
-        })
+        match newest {
+            Some(state) => Ok(Some((state, is_torn))),
+            None => Err(OpenError::state(path, "is damaged")),
+        }
     }
 
     /// Creates the file of a new log, atomically.

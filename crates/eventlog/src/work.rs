@@ -5,22 +5,19 @@
 //! Must never report an event as stored that would not be there after a restart.
 
 use std::collections::VecDeque;
-use std::io;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
+use std::{io, mem};
+
+use parking_lot::MutexGuard;
+use router::LogMetrics;
 
 use crate::active::Active;
 use crate::disk::{Disk, DiskFile};
-use crate::queue::Taken;
+use crate::queue::{SharedMetrics, Taken};
 use crate::record::{self, SYNCED_BYTES};
 use crate::segment::{self, Boundary, Header};
 use crate::settings::{Health, Limits, Run, SyncPolicy};
-use crate::state::{RESERVED, State};
-use crate::stats::{Counters, add};
-
-/// Maximum number of segments: each start begins a new one, however few events the last one has.
-const SEGMENTS_MAX: usize = if cfg!(test) { 64 } else { 4096 };
+use crate::state::State;
 
 /// Time before a failed disk is tried again; it doubles with each failure that follows soon.
 const RETRY_DELAY_MIN: Duration = Duration::from_secs(1);
@@ -37,8 +34,7 @@ const RETRY_FORGET: Duration = Duration::from_secs(600);
 /// The log's thread without the thread.
 pub(crate) struct Work<D: Disk> {
     disk: D,
-    limits: Limits,
-    sync: SyncPolicy,
+    environment: Environment,
     state: State,
     /// `None` after a failure.
     active: Option<Active<D::File>>,
@@ -51,16 +47,7 @@ pub(crate) struct Work<D: Disk> {
     failure: Failure,
     /// When old segments may be removed, after a removal that failed.
     remove_at: Duration,
-    clock: Clock,
-    counters: Arc<Counters>,
-    report: Report,
 }
-
-/// Returns the time since a fixed moment.
-pub(crate) type Clock = Box<dyn Fn() -> Duration + Send>;
-
-/// Is called when the disk fails or works again.
-pub(crate) type Report = Box<dyn Fn(&Health) + Send>;
 
 /// Last failure of the disk.
 #[derive(Debug, Clone, Copy, Default)]
@@ -96,9 +83,11 @@ pub(crate) struct Environment {
     pub(crate) limits: Limits,
     pub(crate) sync: SyncPolicy,
     pub(crate) run: Run,
-    pub(crate) clock: Clock,
-    pub(crate) counters: Arc<Counters>,
-    pub(crate) report: Report,
+    /// Returns the time since a fixed moment.
+    pub(crate) clock: Box<dyn Fn() -> Duration + Send>,
+    pub(crate) metrics: SharedMetrics,
+    /// Is called when the disk fails or works again.
+    pub(crate) report: Box<dyn Fn(&Health) + Send>,
 }
 
 impl<D: Disk> Work<D> {
@@ -117,26 +106,22 @@ impl<D: Disk> Work<D> {
             from,
             boundary,
         } = resumed;
-        state.reserved = from + 2 * RESERVED;
+        state.reserved = from + 2 * environment.limits.reserved_positions;
         state.ended = None;
         state.has_failed = false;
         state.syncs_receipts = environment.sync == SyncPolicy::Receipt;
-        state.boot = environment.run.boot;
+        state.boot.clone_from(&environment.run.boot);
         let mut work = Self {
             disk,
-            limits: environment.limits,
-            sync: environment.sync,
+            random: environment.run.random,
+            environment,
             state,
             active: None,
             closed,
             next_number,
-            random: environment.run.random,
             dropped: from,
             failure: Failure::default(),
             remove_at: Duration::ZERO,
-            clock: environment.clock,
-            counters: environment.counters,
-            report: environment.report,
         };
         if let Err(error) = work.create(after, from, boundary) {
             work.state.has_failed = true;
@@ -151,7 +136,7 @@ impl<D: Disk> Work<D> {
 
     /// Stores what was taken, tells the publishers, and does what is due.
     pub(crate) fn step(&mut self, taken: &mut Taken) {
-        let now = (self.clock)();
+        let now = (self.environment.clock)();
         if self.active.is_none() && now >= self.failure.retry_at {
             self.recover();
         }
@@ -161,7 +146,10 @@ impl<D: Disk> Work<D> {
             let unstored = if is_stored { 0 } else { publisher.events };
             publisher.tally.settle_stored(unstored + publisher.refused);
         }
-        if self.sync_at().is_some_and(|at| at <= (self.clock)()) {
+        if self
+            .sync_at()
+            .is_some_and(|at| at <= (self.environment.clock)())
+        {
             self.sync_or_fail();
         }
         if now >= self.remove_at {
@@ -183,7 +171,7 @@ impl<D: Disk> Work<D> {
     /// Returns when the next sync is due.
     fn sync_at(&self) -> Option<Duration> {
         let since = self.active.as_ref()?.unsynced_since?;
-        match self.sync {
+        match self.environment.sync {
             SyncPolicy::Interval(interval) => Some(since + interval),
             SyncPolicy::Receipt => Some(since),
         }
@@ -195,21 +183,21 @@ impl<D: Disk> Work<D> {
             Some(_) => self.write(&mut taken.bytes, now),
             None => {
                 self.dropped = taken.last;
-                add(&self.counters.unstored, taken.events + taken.refused);
+                self.metrics().unstored += taken.events + taken.refused;
                 return false;
             }
         };
-        if self.sync == SyncPolicy::Receipt && result.is_ok() {
+        if self.environment.sync == SyncPolicy::Receipt && result.is_ok() {
             result = self.sync();
         }
         match result {
             Ok(()) => {
-                add(&self.counters.events, taken.events);
-                add(&self.counters.unstored, taken.refused);
+                self.metrics().events += taken.events;
+                self.metrics().unstored += taken.refused;
                 true
             }
             Err(error) => {
-                add(&self.counters.unstored, taken.events + taken.refused);
+                self.metrics().unstored += taken.events + taken.refused;
                 self.fail(error);
                 self.dropped = taken.last;
                 false
@@ -234,13 +222,13 @@ impl<D: Disk> Work<D> {
             let Some(active) = &mut self.active else {
                 return Ok(());
             };
-            if active.is_full(size, self.limits.segment_bytes) {
+            if active.is_full(size, self.environment.limits.segment_bytes) {
                 self.roll()?;
                 continue;
             }
-            let written = active.write(rest, self.limits.segment_bytes)?;
+            let written = active.write(rest, self.environment.limits.segment_bytes)?;
             active.unsynced_since.get_or_insert(now);
-            add(&self.counters.bytes, written as u64);
+            self.metrics().bytes += written as u64;
             rest = &mut rest[written..];
         }
         self.count_files();
@@ -283,7 +271,7 @@ impl<D: Disk> Work<D> {
             salt: self.next_random(),
             epoch: self.state.epoch.clone(),
         };
-        let active = Active::create(&self.disk, &header, self.limits.segment_bytes)?;
+        let active = Active::create(&self.disk, &header, self.environment.limits.segment_bytes)?;
         self.active = Some(active);
         Ok(())
     }
@@ -295,13 +283,13 @@ impl<D: Disk> Work<D> {
         if active.unsynced_since.is_none() {
             return Ok(());
         }
-        let start = (self.clock)();
+        let start = (self.environment.clock)();
         active.file.sync()?;
         active.unsynced_since = None;
         active.synced = active.end;
-        let took = (self.clock)().saturating_sub(start);
-        add(&self.counters.syncs, 1);
-        add(&self.counters.sync_micros, took.as_micros() as u64);
+        let took = (self.environment.clock)().saturating_sub(start);
+        self.metrics().syncs += 1;
+        self.metrics().sync_time += took;
         Ok(())
     }
 
@@ -314,10 +302,11 @@ impl<D: Disk> Work<D> {
     /// Reserves more positions on disk before the reserved ones are used up.
     fn reserve_positions(&mut self, head: u64) {
         let before = self.state.reserved;
-        if self.active.is_none() || head.saturating_add(RESERVED) <= before {
+        let reserved = self.environment.limits.reserved_positions;
+        if self.active.is_none() || head.saturating_add(reserved) <= before {
             return;
         }
-        self.state.reserved = head.saturating_add(2 * RESERVED);
+        self.state.reserved = head.saturating_add(2 * reserved);
         if let Err(error) = self.state.write(&self.disk) {
             self.state.reserved = before;
             self.fail(error);
@@ -335,7 +324,7 @@ impl<D: Disk> Work<D> {
     }
 
     fn note_failure(&mut self, error: io::Error) {
-        let now = (self.clock)();
+        let now = (self.environment.clock)();
         let Failure { last, delay, .. } = self.failure;
         let is_first = last.is_none_or(|last| now.saturating_sub(last) > RETRY_FORGET);
         let delay_max = match error.kind() {
@@ -351,10 +340,11 @@ impl<D: Disk> Work<D> {
             delay,
             retry_at: now + delay,
         };
-        add(&self.counters.failures, 1);
+        self.metrics().failures += 1;
         self.count_files();
-        if !self.counters.has_failed.swap(true, Ordering::Relaxed) {
-            (self.report)(&Health::Failed(error));
+        let had_failed = mem::replace(&mut self.metrics().has_failed, true);
+        if !had_failed {
+            (self.environment.report)(&Health::Failed(error));
         }
     }
 
@@ -372,9 +362,9 @@ impl<D: Disk> Work<D> {
         if self.state.write(&self.disk).is_err() {
             self.state.has_failed = true;
         }
-        self.counters.has_failed.store(false, Ordering::Relaxed);
+        self.metrics().has_failed = false;
         self.count_files();
-        (self.report)(&Health::Recovered);
+        (self.environment.report)(&Health::Recovered);
     }
 
     /// Removes the segments whose events have all left the history, and the oldest if there are too
@@ -382,12 +372,12 @@ impl<D: Disk> Work<D> {
     fn remove_old(&mut self, cleared: u64, now: Duration) {
         while let Some(&Closed { number, end, .. }) = self.closed.front()
             && (end <= cleared
-                || self.disk_bytes() > self.limits.disk_bytes
-                || self.closed.len() >= SEGMENTS_MAX)
+                || self.disk_bytes() > self.environment.limits.disk_bytes
+                || self.closed.len() >= self.environment.limits.segments)
         {
             match self.disk.remove(&segment::name(number)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    add(&self.counters.failures, 1);
+                    self.metrics().failures += 1;
                     self.remove_at = now + RETRY_DELAY_MAX;
                     return;
                 }
@@ -419,11 +409,13 @@ impl<D: Disk> Work<D> {
 
     fn count_files(&self) {
         let segments = self.closed.len() + usize::from(self.active.is_some());
-        let counters = &self.counters;
-        counters.segments.store(segments as u64, Ordering::Relaxed);
-        counters
-            .disk_bytes
-            .store(self.disk_bytes(), Ordering::Relaxed);
+        let disk_bytes = self.disk_bytes();
+        let mut metrics = self.metrics();
+        (metrics.segments, metrics.disk_bytes) = (segments as u64, disk_bytes);
+    }
+
+    fn metrics(&self) -> MutexGuard<'_, LogMetrics> {
+        self.environment.metrics.lock()
     }
 
     /// Returns the next salt (splitmix64).

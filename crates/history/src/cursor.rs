@@ -41,7 +41,11 @@ impl<'a> Cursor<'a> {
 }
 
 /// Error: a text is not a cursor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the cursor is not the id of an event of this server; use the last id that was received, \
+     unchanged"
+)]
 pub struct CursorError;
 
 impl<'a> TryFrom<&'a str> for Cursor<'a> {
@@ -83,17 +87,6 @@ impl fmt::Display for Cursor<'_> {
         Ok(())
     }
 }
-
-impl fmt::Display for CursorError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "the cursor is not the id of an event of this server; use the last id that was \
-             received, unchanged",
-        )
-    }
-}
-
-impl std::error::Error for CursorError {}
 
 /// Parses decimal digits without a sign, which `str::parse` would accept.
 fn number(text: &str) -> Option<u64> {

@@ -2,7 +2,6 @@
 
 use graph::Key;
 use hashbrown::HashMap;
-use hashbrown::hash_map::Entry;
 
 use crate::segments::Place;
 
@@ -47,15 +46,9 @@ impl Index {
         self.tables[table(key)].get(&key).copied()
     }
 
-    /// Sets the place of the latest event of a subject. Returns the previous place.
-    pub(crate) fn set(&mut self, key: Key, place: Place) -> Option<Place> {
-        self.change(key, |table| match table.entry(key) {
-            Entry::Occupied(mut latest) => Some(latest.insert(place)),
-            Entry::Vacant(latest) => {
-                latest.insert(place);
-                None
-            }
-        })
+    /// Sets the place of the latest event of a subject.
+    pub(crate) fn set(&mut self, key: Key, place: Place) {
+        self.change(key, |table| table.insert(key, place));
     }
 
     /// Removes a subject if its latest event is at `place`. Returns whether it was.

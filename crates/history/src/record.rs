@@ -100,8 +100,6 @@ pub struct Stored<'a> {
     pub entry: Entry<'a>,
     /// Time when it was stored, in the caller's seconds.
     pub seconds: u32,
-    /// Place of the previous event about the same subject, which may have been removed.
-    pub(crate) previous: Option<Place>,
 }
 
 /// Header of a record.
@@ -160,7 +158,6 @@ impl Header {
         Some(Stored {
             entry,
             seconds: self.seconds,
-            previous: self.previous,
         })
     }
 }

@@ -220,13 +220,6 @@ impl Segments {
     fn number(&self, index: usize) -> u32 {
         self.first_number.wrapping_add(index as u32) & ((1 << NUMBER_BITS) - 1)
     }
-
-    /// Sets the number of the first segment of an empty ring, to test that numbers wrap around.
-    #[cfg(test)]
-    pub(crate) fn begin_at(&mut self, number: u32) {
-        assert!(self.segments.is_empty());
-        self.first_number = number & ((1 << NUMBER_BITS) - 1);
-    }
 }
 
 impl Segment {
@@ -247,7 +240,7 @@ mod tests {
     #[test]
     fn places_are_found_after_segment_numbers_wrap_around() {
         let mut segments = Segments::new(1 << 12);
-        segments.begin_at((1 << NUMBER_BITS) - 2);
+        segments.first_number = (1 << NUMBER_BITS) - 2;
         let payload = [0; 1 << 11];
         let mut places = Vec::new();
         for position in 1..=12 {

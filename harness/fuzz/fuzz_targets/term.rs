@@ -52,7 +52,7 @@ fn rewrite(term: Raw<'_>, out: &mut Vec<u8>) {
         }
         Term::Float(float) => write::float(out, float),
         Term::Atom(atom) => write::atom(out, &atom.text()),
-        Term::Pid(pid) => write::pid(out, pid.node, pid.id, pid.serial, pid.creation),
+        Term::Pid(pid) => write::pid(out, pid),
         Term::Port(port) => {
             out.push(120);
             write::atom(out, &port.node.text());

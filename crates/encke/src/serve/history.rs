@@ -1,7 +1,6 @@
 //! The history of the server, which is read from its directory if it has one.
 
 use std::fs;
-use std::sync::Arc;
 use std::time::Instant;
 
 use cli::failure::Failure;
@@ -23,7 +22,7 @@ pub(super) struct History {
     /// The history; `None` if it is disabled.
     pub(super) recorder: Option<Recorder>,
     /// The copy on disk.
-    pub(super) log: Option<Arc<EventLog>>,
+    pub(super) log: Option<EventLog>,
     /// Idempotency keys of its events.
     pub(super) keys: Vec<RestoredKey>,
 }
@@ -64,9 +63,8 @@ impl History {
             },
         )
         .map_err(Failure::failed)?;
-        let log = Arc::new(log);
         if let Some(recorder) = &mut recorder {
-            recorder.set_log(Arc::<EventLog>::clone(&log));
+            recorder.set_log(log.shared());
         }
         if recovery.start != Start::New {
             let (Recovery { events, bytes, .. }, path) = (&recovery, path.display());

@@ -5,7 +5,6 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -25,87 +24,44 @@ const STEP_TIME: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: u64 = 1024;
 
 /// Outcomes of connection attempts, passed to the node's thread.
-pub(crate) struct DialResults<S> {
-    pub(super) results: Mutex<Vec<DialResult<S>>>,
-    /// Number of dialing threads.
-    running: AtomicUsize,
-}
-
-/// The outcome of a connection attempt.
-pub(super) struct DialResult<S> {
-    pub(super) connection: ConnectionId,
-    pub(super) outcome: io::Result<DialedNode<S>>,
-}
+pub(crate) type DialResults<S> = Arc<Mutex<Vec<(ConnectionId, io::Result<DialedNode<S>>)>>>;
 
 /// A node that has accepted the connection.
-pub(super) struct DialedNode<S> {
+pub(crate) struct DialedNode<S> {
     pub(super) socket: S,
     pub(super) address: SocketAddr,
     pub(super) version: u16,
 }
 
-/// Guard that counts a dialing thread until it ends.
-struct RunningDial(Arc<DialResults<OwnedFd>>);
-
-impl Drop for RunningDial {
-    fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl<S> Default for DialResults<S> {
-    fn default() -> Self {
-        Self {
-            results: Mutex::default(),
-            running: AtomicUsize::new(0),
-        }
-    }
-}
-
 /// Returns what connects to a node on a new thread, and where it adds the outcomes.
-pub(super) fn dialer(
-    epmd_port: u16,
-    worker: &Arc<ExternalWorker>,
-) -> (Dial, Arc<DialResults<OwnedFd>>) {
-    let results = Arc::<DialResults<_>>::default();
+pub(super) fn dialer(epmd_port: u16, worker: &Arc<ExternalWorker>) -> (Dial, DialResults<OwnedFd>) {
+    let results = DialResults::default();
     let (shared, worker) = (Arc::clone(&results), Arc::clone(worker));
-    let start = move |connection, name| dial(connection, name, epmd_port, &shared, &worker);
-    (Box::new(start), results)
-}
-
-fn dial(
-    connection: ConnectionId,
-    name: NodeName,
-    epmd_port: u16,
-    dial_results: &Arc<DialResults<OwnedFd>>,
-    worker: &Arc<ExternalWorker>,
-) {
-    let report = {
-        let (dial_results, worker) = (Arc::clone(dial_results), Arc::clone(worker));
-        move |outcome| {
-            dial_results.results.lock().push(DialResult {
-                connection,
-                outcome,
-            });
+    // Has a further clone for each dialing thread.
+    let threads = Arc::new(());
+    let start = move |connection, name: NodeName| {
+        let (results, worker) = (Arc::clone(&shared), Arc::clone(&worker));
+        let report = move |outcome| {
+            results.lock().push((connection, outcome));
             worker.ring();
+        };
+        let refuse = report.clone();
+        if Arc::strong_count(&threads) > DIAL_THREADS_MAX {
+            return refuse(Err(io::Error::other("too many nodes are dialed at once")));
+        }
+        let running = Arc::clone(&threads);
+        let connect = move || {
+            let _running = running;
+            report(connect(&name, epmd_port));
+        };
+        let thread = thread::Builder::new()
+            .name("encke-dial".to_owned())
+            .spawn(connect);
+        if let Err(error) = thread {
+            refuse(Err(error));
         }
     };
-    let refuse = report.clone();
-    if dial_results.running.load(Ordering::Relaxed) >= DIAL_THREADS_MAX {
-        return refuse(Err(io::Error::other("too many nodes are dialed at once")));
-    }
-    dial_results.running.fetch_add(1, Ordering::Relaxed);
-    let running = RunningDial(Arc::clone(dial_results));
-    let connect = move || {
-        let _running = running;
-        report(connect(&name, epmd_port));
-    };
-    let thread = thread::Builder::new()
-        .name("encke-dial".to_owned())
-        .spawn(connect);
-    if let Err(error) = thread {
-        refuse(Err(error));
-    }
+    (Box::new(start), results)
 }
 
 fn connect(name: &NodeName, epmd_port: u16) -> io::Result<DialedNode<OwnedFd>> {

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use super::Settings;
 use crate::epmd::{self, Registration};
-use crate::node_name::NodeName;
 
 /// Delay before another attempt: the first one, and the maximum.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
@@ -19,10 +18,8 @@ const ANSWER_TIME: Duration = Duration::from_secs(5);
 
 /// The registration of a node with epmd.
 struct EpmdRegistration {
-    name: NodeName,
+    settings: Settings,
     port: u16,
-    epmd_port: u16,
-    start_epmd: bool,
     /// The last warning. The same warning is not logged twice in a row.
     last_warning: Option<String>,
 }
@@ -30,10 +27,8 @@ struct EpmdRegistration {
 /// Starts a thread that registers the node, and registers it again whenever epmd restarts.
 pub(super) fn keep_registered(settings: &Settings, port: u16) -> io::Result<()> {
     let mut registration = EpmdRegistration {
-        name: settings.name.clone(),
+        settings: settings.clone(),
         port,
-        epmd_port: settings.epmd_port,
-        start_epmd: settings.start_epmd,
         last_warning: None,
     };
     let run = move || {
@@ -43,11 +38,18 @@ pub(super) fn keep_registered(settings: &Settings, port: u16) -> io::Result<()> 
                 Ok(connection) => {
                     delay = RETRY.0;
                     registration.last_warning = None;
-                    tracing::info!("registered with epmd as {}", registration.name.alive());
+                    tracing::info!(
+                        "registered with epmd as {}",
+                        registration.settings.name.alive()
+                    );
                     wait_for_end(connection);
                     tracing::warn!("epmd has ended; the node registers again when epmd is back");
                 }
-                Err(problem) => registration.warn_once(problem),
+                Err(problem) if registration.last_warning.as_ref() != Some(&problem) => {
+                    tracing::warn!("{problem}");
+                    registration.last_warning = Some(problem);
+                }
+                Err(_) => {}
             }
             thread::sleep(delay);
             delay = (delay * 2).min(RETRY.1);
@@ -73,7 +75,7 @@ impl EpmdRegistration {
             .set_read_timeout(Some(ANSWER_TIME))
             .map_err(failed)?;
         connection
-            .write_all(&epmd::register(&self.name, self.port))
+            .write_all(&epmd::register(&self.settings.name, self.port))
             .map_err(failed)?;
         let mut answer = Vec::new();
         let registration = loop {
@@ -88,7 +90,7 @@ impl EpmdRegistration {
                 Err(epmd::Malformed) => {
                     return Err(format!(
                         "the program at port {} is not epmd",
-                        self.epmd_port
+                        self.settings.epmd_port
                     ));
                 }
             }
@@ -100,18 +102,18 @@ impl EpmdRegistration {
             }
             Registration::NameTaken => Err(format!(
                 "epmd already has a node called {}; stop that node or choose another name",
-                self.name.alive()
+                self.settings.name.alive()
             )),
         }
     }
 
     fn connect(&self) -> Result<TcpStream, String> {
-        let refused = match TcpStream::connect((Ipv4Addr::LOCALHOST, self.epmd_port)) {
+        let refused = match TcpStream::connect((Ipv4Addr::LOCALHOST, self.settings.epmd_port)) {
             Ok(connection) => return Ok(connection),
             Err(error) => error,
         };
-        let port = self.epmd_port;
-        if !self.start_epmd {
+        let port = self.settings.epmd_port;
+        if !self.settings.start_epmd {
             return Err(format!(
                 "epmd does not answer at port {port}: {refused}; other nodes cannot find this \
                  one; start `epmd -daemon`, or pass --erlang-start-epmd"
@@ -131,13 +133,6 @@ impl EpmdRegistration {
                 "epmd does not answer at port {port} and cannot be started: {error}; install \
                  erlang-base, or start epmd by other means"
             )),
-        }
-    }
-
-    fn warn_once(&mut self, problem: String) {
-        if self.last_warning.as_ref() != Some(&problem) {
-            tracing::warn!("{problem}");
-            self.last_warning = Some(problem);
         }
     }
 }

@@ -4,7 +4,7 @@
 //! one. Records are on disk before the call that added them is answered. An incomplete record ends
 //! the file.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -85,11 +85,7 @@ impl IdTermsFile {
         let draft = path.with_extension("new");
         let records = id_terms.records();
         let written = || {
-            let mut file = OpenOptions::new()
-                .create(true)
-                .write(true)
-                .truncate(true)
-                .open(&draft)?;
+            let mut file = File::create(&draft)?;
             file.write_all(TITLE)?;
             file.write_all(&records)?;
             file.sync_all()?;
@@ -116,6 +112,7 @@ fn named(path: &Path, error: &io::Error) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::OpenOptions;
     use std::os::unix::fs::symlink;
 
     use graph::Id;

@@ -12,7 +12,7 @@ use reactor::{
 use router::Mailboxes;
 use server::{ExternalWorker, WorkerCommand};
 
-use super::dial::{DialResult, DialResults};
+use super::dial::DialResults;
 use super::id_terms_file::IdTermsFile;
 use crate::connections::ConnectionId;
 use crate::limits::{ACCEPTS_PER_TURN_MAX, READ_BLOCK_BYTES, READS_PER_TURN_MAX};
@@ -33,10 +33,9 @@ pub(crate) struct Driver<M, K: Kernel> {
     worker: Arc<ExternalWorker>,
     kernel: K,
     acceptor: Acceptor<K::Listener>,
-    now: Tick,
     sockets: HashMap<ConnectionId, Socket<K::Socket>>,
     dial: Dial,
-    dial_results: Arc<DialResults<K::Socket>>,
+    dial_results: DialResults<K::Socket>,
     id_terms_file: Option<IdTermsFile>,
     /// Connections that may hold unread bytes and will not signal again.
     unread: Vec<ConnectionId>,
@@ -72,20 +71,20 @@ pub(super) fn random_u32() -> io::Result<u32> {
 impl<M: Mailboxes, K: Kernel> Driver<M, K> {
     /// `listen` opens the listener where other nodes connect.
     pub(crate) fn new(
-        node: Node<M>,
+        mut node: Node<M>,
         worker: Arc<ExternalWorker>,
         mut kernel: K,
         listen: impl FnOnce(&mut K, Token) -> io::Result<K::Listener>,
-        (dial, dial_results): (Dial, Arc<DialResults<K::Socket>>),
+        (dial, dial_results): (Dial, DialResults<K::Socket>),
         id_terms_file: Option<IdTermsFile>,
     ) -> io::Result<Self> {
         let warnings = RateLimitedWarnings::new(ACCEPT_WARNING_INTERVAL);
         let mut acceptor = Acceptor::new(warnings, MORE_DESCRIPTORS);
         acceptor.open(&mut kernel, (), listen)?;
+        node.now = kernel.now();
         Ok(Self {
             node,
             worker,
-            now: kernel.now(),
             kernel,
             acceptor,
             sockets: HashMap::new(),
@@ -102,7 +101,7 @@ impl<M: Mailboxes, K: Kernel> Driver<M, K> {
     /// Runs the node until the server drains its workers.
     pub(super) fn run(mut self) -> io::Result<()> {
         EventLoop::new(&self.kernel).run(&mut self)?;
-        self.node.registry.observe_drain();
+        self.node.observe_drain();
         self.worker.close_mailbox();
         self.failure.map_or(Ok(()), Err)
     }
@@ -164,12 +163,8 @@ impl<M: Mailboxes, K: Kernel> Driver<M, K> {
 
     /// Applies the outcomes of connection attempts.
     fn apply_dial_results(&mut self) {
-        let dial_results = std::mem::take(&mut *self.dial_results.results.lock());
-        for DialResult {
-            connection,
-            outcome,
-        } in dial_results
-        {
+        let dial_results = std::mem::take(&mut *self.dial_results.lock());
+        for (connection, outcome) in dial_results {
             match outcome {
                 Ok(answered) => {
                     let Some(challenge) = self.challenge() else {
@@ -195,15 +190,15 @@ impl<M: Mailboxes, K: Kernel> Driver<M, K> {
                 WorkerCommand::Deliver(parcel) => self.node.deliver(parcel),
                 WorkerCommand::Inspect(recipients, report) => report(self.node.report(&recipients)),
                 WorkerCommand::Close(recipients) => self.node.close_sessions(&recipients),
-                WorkerCommand::Lost(lost) => self.node.registry.note_losses(&lost),
-                WorkerCommand::LostByAny => self.node.registry.note_loss_by_any(),
+                WorkerCommand::Lost(lost) => self.node.note_losses(&lost),
+                WorkerCommand::LostByAny => self.node.note_loss_by_any(),
                 WorkerCommand::Presence(edges) => {
                     self.node.tell_presence(edges.iter());
                     self.worker.release_presence(&edges);
                 }
-                WorkerCommand::PresenceSnapshots => self.node.registry.begin_snapshots(),
+                WorkerCommand::PresenceSnapshots => self.node.begin_snapshots(),
                 WorkerCommand::PresenceChanged(sessions) => {
-                    self.node.registry.schedule_snapshots(&sessions);
+                    self.node.schedule_snapshots(&sessions);
                 }
                 WorkerCommand::Drain => self.is_draining = true,
             }
@@ -212,7 +207,7 @@ impl<M: Mailboxes, K: Kernel> Driver<M, K> {
 
     /// Writes new original terms of ids to disk, before the calls that added them are answered.
     fn save_id_terms(&mut self) {
-        let id_terms = &mut self.node.registry.id_terms;
+        let id_terms = &mut self.node.id_terms;
         if let Some(id_terms_file) = &mut self.id_terms_file
             && let Err(error) = id_terms_file.append(id_terms)
         {
@@ -228,7 +223,7 @@ impl<M: Mailboxes, K: Kernel> Driver<M, K> {
     /// Sends unsent bytes until the sockets are full.
     fn flush(&mut self) {
         debug_assert!(
-            !self.node.registry.id_terms.has_unsaved(),
+            !self.node.id_terms.has_unsaved(),
             "a call is answered before the terms of its ids are on disk"
         );
         let mut to_flush = std::mem::take(&mut self.node.connections.to_flush);
@@ -240,7 +235,7 @@ impl<M: Mailboxes, K: Kernel> Driver<M, K> {
     }
 
     fn flush_one(&mut self, id: ConnectionId) {
-        let now = self.now;
+        let now = self.node.now;
         let Some(socket) = self.sockets.get_mut(&id) else {
             return;
         };
@@ -295,7 +290,7 @@ impl<M: Mailboxes, K: Kernel> Driver<M, K> {
                 Effect::Close(connection, last) => {
                     let socket = self.sockets.remove(&connection);
                     // Its descriptor is free at the end of this turn.
-                    self.acceptor.resume_soon(self.now);
+                    self.acceptor.resume_soon(self.node.now);
                     if let Some(socket) = socket
                         && !last.is_empty()
                     {
@@ -324,9 +319,7 @@ impl<M: Mailboxes, K: Kernel> Handler for Driver<M, K> {
     fn may_sleep(&self) -> bool {
         // Dial results and login questions have no mailbox. They are checked after the thread has
         // announced its sleep, because later ones wake it up.
-        self.worker.may_sleep()
-            && self.dial_results.results.lock().is_empty()
-            && !self.node.is_busy()
+        self.worker.may_sleep() && self.dial_results.lock().is_empty() && !self.node.is_busy()
     }
 
     fn wake_up(&self) {
@@ -346,9 +339,8 @@ impl<M: Mailboxes, K: Kernel> Handler for Driver<M, K> {
     }
 
     fn begin(&mut self, clock: Clock) {
-        self.now = clock.now;
-        self.node.set_time(clock.now);
-        self.node.registry.unix_seconds = clock.unix_seconds;
+        self.node.now = clock.now;
+        self.node.unix_seconds = clock.unix_seconds;
         for connection in std::mem::take(&mut self.unread) {
             self.read(connection);
         }
@@ -359,7 +351,7 @@ impl<M: Mailboxes, K: Kernel> Handler for Driver<M, K> {
             let counters: &NodeCounters = &self.node.metrics;
             match self
                 .acceptor
-                .accept(&mut self.kernel, counters, self.now, id)
+                .accept(&mut self.kernel, counters, self.node.now, id)
             {
                 Accepted::Connection(socket, address) => {
                     let Some(challenge) = self.challenge() else {
@@ -393,7 +385,7 @@ impl<M: Mailboxes, K: Kernel> Handler for Driver<M, K> {
         self.node.serve_notices();
         self.save_id_terms();
         self.node.run_deadlines();
-        self.acceptor.resume_if_due(&mut self.kernel, self.now);
+        self.acceptor.resume_if_due(&mut self.kernel, self.node.now);
         self.flush();
         self.settle_parcels();
         self.apply_effects();

@@ -27,7 +27,7 @@ fn run_handshake(
     }
     let outcome = |done: Option<Result<(), Refusal>>, handshake: Handshake| {
         done.unwrap_or(Err(Refusal::HandshakeSlow))
-            .map(|()| handshake.into_peer())
+            .map(|()| handshake.peer)
     };
     (outcome(a_done, a), outcome(b_done, b))
 }
@@ -103,7 +103,8 @@ fn name_message(name: &str) -> Vec<u8> {
     let mut message = vec![b'N'];
     message.extend(Flags::OWN.0.to_be_bytes());
     message.extend(9_u32.to_be_bytes());
-    sized(&mut message, name);
+    message.extend((name.len() as u16).to_be_bytes());
+    message.extend(name.as_bytes());
     message
 }
 

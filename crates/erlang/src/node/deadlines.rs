@@ -1,16 +1,17 @@
 //! Work that is due at a certain time: ticks, timeouts, reconnections, sessions of disconnected
 //! nodes.
 
-use std::rc::Rc;
 use std::time::Duration;
 
 use router::Mailboxes;
 
+use super::observed::SessionEnd;
 use super::{Effect, Node};
-use crate::connections::{ConnectionId, RemoteNode};
+use crate::connections::ConnectionId;
 use crate::limits::{
     DEADLINE_CHECK_INTERVAL, HANDSHAKE_TIME, SESSIONS_REAPED_PER_TURN, STALL_TIME,
 };
+use crate::login_check::LoginQuestions;
 use crate::refusal::Refusal;
 
 /// Ticks sent within the tick time, as in Erlang.
@@ -28,8 +29,8 @@ impl<M: Mailboxes> Node<M> {
                 if !connection.is_up && self.now.since(connection.opened_at) >= HANDSHAKE_TIME {
                     Some(Refusal::HandshakeSlow)
                 } else if connection.is_up
-                    && self.now.since(connection.last_received) >= self.tick_time
-                    && !self.registry.lists.is_waiting(id)
+                    && self.now.since(connection.last_received) >= self.config.tick_time
+                    && !self.lists.is_waiting(id)
                 {
                     Some(Refusal::Silent)
                 } else if connection.is_up && is_stalled {
@@ -38,7 +39,8 @@ impl<M: Mailboxes> Node<M> {
                     None
                 };
             let is_to_tick = connection.is_up
-                && self.now.since(connection.last_sent) >= self.tick_time / TICKS_PER_TICK_TIME;
+                && self.now.since(connection.last_sent)
+                    >= self.config.tick_time / TICKS_PER_TICK_TIME;
             if refusal.is_some() || is_to_tick {
                 due.push((id, refusal));
             }
@@ -54,7 +56,7 @@ impl<M: Mailboxes> Node<M> {
                 }
             }
         }
-        self.registry.end_stalled_lists(&mut self.connections);
+        self.end_stalled_lists();
         self.dial_permanent_peers();
         self.reap_sessions();
     }
@@ -76,48 +78,46 @@ impl<M: Mailboxes> Node<M> {
             if self.now < permanent.next || self.connections.find(name).is_some() {
                 continue;
             }
-            let connection = self.connections.open(self.now, None, true);
-            if let Some(opened) = self.connections.get_mut(connection) {
-                opened.is_permanent = true;
-                opened.peer = Some(Rc::new(RemoteNode {
-                    name: name.into(),
-                    creation: 0,
-                    has_alias: false,
-                }));
-            }
-            self.connections.bind_name(name, connection);
-            self.effects
-                .push(Effect::Dial(connection, permanent.name.clone()));
+            let connection = self.connections.dial(self.now, name, 0, true);
+            let dial = Effect::Dial(connection, permanent.name.clone());
+            self.effects.push(dial);
         }
     }
 
+    /// Logs out sessions of disconnected nodes, of a bounded number of slots in each turn.
     fn reap_sessions(&mut self) {
-        if let Some(at) = self.reap_from {
-            self.reap_from =
-                self.registry
-                    .reap_sessions(&self.connections, at, SESSIONS_REAPED_PER_TURN);
+        let Some(from) = self.reap_from else {
+            return;
+        };
+        let slots = self.sessions.slots();
+        let end = slots.min(from + SESSIONS_REAPED_PER_TURN);
+        for index in from..end {
+            if let Some((slot, session)) = self.sessions.at(index)
+                && self.connections.get(session.process.connection).is_none()
+            {
+                self.end_session(slot, SessionEnd::Node);
+            }
         }
+        self.reap_from = (end < slots).then_some(end);
     }
 
     /// Whether there is work to do at once.
     pub(crate) fn is_busy(&self) -> bool {
         self.reap_from.is_some()
-            || self.registry.calls.has_completed()
-            || self
-                .registry
-                .logins
-                .as_ref()
-                .is_some_and(|it| it.has_work())
-            || self.registry.notices.has_work(&self.connections)
+            || self.calls.has_completed()
+            || self.logins.as_ref().is_some_and(LoginQuestions::has_work)
+            || self.notices.has_work(&self.connections)
     }
 
     /// Returns how long the driver may wait for events; `None` if there is no deadline.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         let is_idle = self.connections.len() == 0 && self.permanent_peers.is_empty();
-        let logins = self.registry.logins.as_ref();
+        let logins = self.logins.as_ref();
         let due_in = logins.and_then(|logins| logins.due_in(self.now));
         (!is_idle)
-            .then(|| (self.tick_time / (4 * TICKS_PER_TICK_TIME)).min(DEADLINE_CHECK_INTERVAL))
+            .then(|| {
+                (self.config.tick_time / (4 * TICKS_PER_TICK_TIME)).min(DEADLINE_CHECK_INTERVAL)
+            })
             .into_iter()
             .chain(due_in)
             .min()

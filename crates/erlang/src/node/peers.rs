@@ -5,10 +5,11 @@ use std::rc::Rc;
 
 use router::Mailboxes;
 
-use super::{Effect, Node, RECONNECT_DELAY};
+use super::observed::SessionEnd;
+use super::{Effect, Node, PermanentPeer, RECONNECT_DELAY};
 use crate::channel::Channel;
-use crate::connections::{ConnectionId, RemoteNode};
-use crate::handshake::Admission;
+use crate::connections::ConnectionId;
+use crate::handshake::{Admission, Handshake};
 use crate::limits::{CONNECTIONS_MAX, UNPROVEN_MAX};
 use crate::metrics::Metric;
 use crate::refusal::Refusal;
@@ -17,7 +18,7 @@ impl<M: Mailboxes> Node<M> {
     /// Adds a connection that a node has opened. Returns `None` if there are too many connections.
     /// If only the unproven ones are too many, closes the oldest of them.
     pub(crate) fn accepted(&mut self, address: SocketAddr, challenge: u32) -> Option<ConnectionId> {
-        let channel = Channel::accepted(challenge);
+        let channel = Channel::new(Handshake::accepted(challenge));
         let unproven = self.connections.unproven().count();
         if self.connections.len() - unproven >= CONNECTIONS_MAX {
             self.refuse_peer("", Some(address), Refusal::Crowded);
@@ -28,11 +29,7 @@ impl<M: Mailboxes> Node<M> {
         {
             self.refuse_and_close(oldest, Refusal::Crowded);
         }
-        let connection = self.connections.open(self.now, Some(channel), false);
-        if let Some(connection) = self.connections.get_mut(connection) {
-            connection.address = Some(address);
-        }
-        Some(connection)
+        Some(self.connections.accept(self.now, address, channel))
     }
 
     /// Starts the handshake on a connection that this node has opened, with a node that supports
@@ -54,8 +51,9 @@ impl<M: Mailboxes> Node<M> {
         connection.last_received = self.now;
         connection.address = Some(address);
         let out = connection.send_buffer.bytes_mut();
-        let channel = Channel::connecting(&self.registry.me, &remote.name, version, challenge, out);
-        connection.channel = Some(channel);
+        let me = &self.config.me;
+        let handshake = Handshake::connecting(me, &remote.name, version, challenge, out);
+        connection.channel = Some(Channel::new(handshake));
         true
     }
 
@@ -68,7 +66,7 @@ impl<M: Mailboxes> Node<M> {
             Some((_, other)) if other.is_up => Admission::Alive,
             // Both nodes have connected at once. By the protocol, the connection opened by the node
             // with the greater name is kept.
-            Some(_) if self.registry.me.name.as_str() > name => Admission::Nok,
+            Some(_) if self.config.me.name.as_str() > name => Admission::Nok,
             // This node gives up its own connection when the peer has proved that it knows the
             // cookie, or when the peer refuses it.
             Some(_) => Admission::Simultaneous,
@@ -76,11 +74,8 @@ impl<M: Mailboxes> Node<M> {
         let Some(connection) = self.connections.schedule_flush(id) else {
             return;
         };
-        let admitted = channel.admit(
-            &self.registry.me,
-            admission,
-            connection.send_buffer.bytes_mut(),
-        );
+        let out = connection.send_buffer.bytes_mut();
+        let admitted = channel.handshake.admit(&self.config.me, admission, out);
         if let Err(refusal) = admitted {
             if admission != Admission::Nok {
                 self.refuse(id, channel, refusal);
@@ -97,15 +92,12 @@ impl<M: Mailboxes> Node<M> {
             // Either the peer has declared its earlier connection dead, or this node was dialing
             // it. Sessions that wait for the dial are kept only if they belong to this run of the
             // peer.
-            let expected = self
-                .connections
-                .get(earlier)
-                .filter(|earlier| !earlier.is_up);
-            let expected = expected.and_then(|earlier| earlier.peer.as_ref());
-            let is_this_run =
-                |node: &Rc<RemoteNode>| node.creation == 0 || node.creation == peer.creation;
-            if expected.is_some_and(is_this_run) {
-                self.registry.move_sessions(earlier, id);
+            let expected = match self.connections.is_up(earlier) {
+                true => None,
+                false => self.connections.peer(earlier),
+            };
+            if expected.is_some_and(|node| node.creation == 0 || node.creation == peer.creation) {
+                self.sessions.move_all(earlier, id);
             }
             self.close(earlier);
         }
@@ -113,28 +105,27 @@ impl<M: Mailboxes> Node<M> {
         let Some(connection) = self.connections.schedule_flush(id) else {
             return;
         };
-        let before = connection.peer.replace(Rc::new(RemoteNode {
-            name: peer.name.clone(),
-            creation: peer.creation,
-            has_alias: peer.flags.has_alias(),
-        }));
+        let before = connection.peer.replace(Rc::new(peer.clone()));
         connection.is_up = true;
         connection
             .send_buffer
             .set_header(peer.flags.has_fragments());
         self.metrics.add(Metric::Nodes, 1);
         tracing::info!("connected with the Erlang node {}", peer.name);
-        if let Some(permanent) = self
-            .permanent_peers
-            .iter_mut()
-            .find(|w| w.name.as_str() == &*peer.name)
-        {
+        if let Some(permanent) = self.permanent_peer(&peer.name) {
             permanent.delay = RECONNECT_DELAY.0;
         }
         if before.is_some_and(|before| before.creation != 0 && before.creation != peer.creation) {
-            self.registry.end_sessions_of(id);
+            for slot in self.sessions.of(id) {
+                self.end_session(slot, SessionEnd::Node);
+            }
         }
-        self.registry.monitor_sessions_of(&mut self.connections, id);
+        self.watch_sessions_of(id);
+    }
+
+    fn permanent_peer(&mut self, name: &str) -> Option<&mut PermanentPeer> {
+        let mut peers = self.permanent_peers.iter_mut();
+        peers.find(|peer| peer.name.as_str() == name)
     }
 
     /// Removes a connection that has ended, or an attempt that has failed.
@@ -154,7 +145,7 @@ impl<M: Mailboxes> Node<M> {
         let Some(other) = self.connections.find_unproven(&node.name) else {
             return false;
         };
-        self.registry.move_sessions(id, other);
+        self.sessions.move_all(id, other);
         if let Some(other) = self.connections.get_mut(other) {
             other.peer = Some(node);
         }
@@ -173,19 +164,16 @@ impl<M: Mailboxes> Node<M> {
         if let Some(remote) = &connection.peer {
             if connection.is_up {
                 tracing::info!("the Erlang node {} has disconnected", remote.name);
-                self.registry.on_node_gone(&remote.name);
+                self.on_node_gone(&remote.name);
             }
-            if let Some(permanent) = self
-                .permanent_peers
-                .iter_mut()
-                .find(|w| w.name.as_str() == &*remote.name)
-            {
-                permanent.next = self.now.after(permanent.delay);
+            let now = self.now;
+            if let Some(permanent) = self.permanent_peer(&remote.name) {
+                permanent.next = now.after(permanent.delay);
                 permanent.delay = (permanent.delay * 2).min(RECONNECT_DELAY.1);
             }
         }
-        self.registry.lists.forget(id);
-        if self.registry.sessions.len() > 0 {
+        self.lists.forget(id);
+        if self.sessions.len() > 0 {
             self.reap_from = Some(0);
         }
         self.effects

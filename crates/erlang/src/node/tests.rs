@@ -81,7 +81,7 @@ fn outcome(opener: Opener, pieces: &[&[u8]]) -> Outcome {
             .is_some_and(|connection| connection.is_up),
         is_closed: sim.is_closed(connection),
         metrics: sim.counted(),
-        sessions: sim.node.registry.sessions.len(),
+        sessions: sim.node.sessions.len(),
     }
 }
 

@@ -15,11 +15,10 @@ use super::peer::{
     Peer, atom, binary, hear_packet, integer, list, message, nil, pid, reference, short, tuple,
 };
 use super::{COOKIE, CREATION, EVENT_BYTES_MAX, NAME};
-use crate::config::Config;
 use crate::cookie::Cookie;
 use crate::driver::turn::Driver;
 use crate::handshake::LocalNode;
-use crate::node::Node;
+use crate::node::{Config, Node};
 
 /// Where a challenge is in its message: behind the kind and the flags.
 const CHALLENGE_AT: std::ops::Range<usize> = 9..13;
@@ -66,7 +65,6 @@ impl SimNode {
                 connect: Vec::new(),
                 log: None,
                 is_paused: Box::new(|| false),
-                logins: None,
                 presence: worker.presence().cloned(),
                 observer: None,
             };
@@ -74,7 +72,7 @@ impl SimNode {
                 let worker = Arc::clone(&worker);
                 Box::new(move || worker.ring())
             };
-            let node = Node::new(config, handle.router_shared(), Arc::default(), ring);
+            let node = Node::new(config, handle.router_shared(), None, Arc::default(), ring);
             let listen =
                 |kernel: &mut SimDriver, token: Token| kernel.listen(LISTEN, &LISTENER, token);
             let nobody = Box::new(|_, _| panic!("the node dials"));
@@ -112,8 +110,8 @@ impl SimNode {
         self.0.assert_nothing_is_left();
         let node = &self.0.handler.node;
         assert_eq!(node.connections.len(), 0, "connections of nodes");
-        assert_eq!(node.registry.sessions.len(), 0, "sessions of processes");
-        assert!(node.registry.calls.is_empty(), "calls");
+        assert_eq!(node.sessions.len(), 0, "sessions of processes");
+        assert!(node.calls.is_empty(), "calls");
     }
 }
 

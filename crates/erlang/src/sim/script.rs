@@ -213,7 +213,7 @@ impl Script {
             event_type: None,
             payload,
         };
-        let router = self.sim.node.registry.router();
+        let router = &self.sim.node.router;
         router.publish(event, &Tally::new());
     }
 
@@ -227,11 +227,11 @@ impl Script {
             .filter(|(_, connection)| connection.is_up)
             .count();
         assert_eq!(self.sim.counted().nodes, up as u64);
-        let sessions = self.sim.node.registry.sessions.len();
+        let sessions = self.sim.node.sessions.len();
         assert_eq!(self.sim.counted().sessions, sessions as u64);
         assert!(connections.len() <= CONNECTIONS_MAX);
         // Memory grows with the bytes that have arrived, not with announced sizes.
-        assert!(self.sim.node.held_bytes() <= self.given);
+        assert!(self.sim.held_bytes() <= self.given);
     }
 
     /// Ends all connections, and asserts that no state is left.
@@ -249,11 +249,11 @@ impl Script {
         self.assert_invariants();
         assert_eq!(self.sim.counted().nodes, 0);
         assert_eq!(
-            self.sim.node.registry.sessions.len(),
+            self.sim.node.sessions.len(),
             0,
             "sessions of disconnected nodes"
         );
-        assert_eq!(self.sim.node.held_bytes(), 0);
+        assert_eq!(self.sim.held_bytes(), 0);
         // Everything that the node has sent must follow the protocol.
         for (connection, _) in std::mem::take(&mut self.connections) {
             hear(&self.sim.take_sent(connection));

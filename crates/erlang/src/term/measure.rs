@@ -1,12 +1,12 @@
-//! Validation of a term. Only this code handles sizes that may be false.
+//! Validation of a term, after which its sizes are true.
 //!
 //! Does not recurse and allocates nothing.
 
-use super::error::TermError;
-use super::limits::{BIG_BYTES_MAX, DEPTH_MAX};
-use super::names::{Fun, Pid, Port, Reference};
+use super::error::{BIG_BYTES_MAX, DEPTH_MAX, TermError};
+use super::names::Fun;
 use super::reader::Reader;
 use super::tag;
+use super::view::{Term, view};
 
 /// A tuple, list, map or function whose parts are being validated.
 #[derive(Clone, Copy, Default)]
@@ -54,51 +54,20 @@ pub(super) fn measure(bytes: &[u8]) -> Result<usize, TermError> {
 
 /// Reads a term without its parts, and returns which parts follow.
 fn one(reader: &mut Reader<'_>) -> Result<Open, TermError> {
+    let whole = *reader;
     let tag = reader.u8()?;
     let left = match tag {
-        tag::SMALL_INTEGER => skip(reader, 1)?,
-        tag::INTEGER => skip(reader, 4)?,
-        tag::NEW_FLOAT => finite(f64::from_bits(reader.u64()?))?,
-        tag::FLOAT => finite(float_of_text(reader.take(31)?).ok_or(TermError::Float)?)?,
-        tag::ATOM | tag::SMALL_ATOM | tag::ATOM_UTF8 | tag::SMALL_ATOM_UTF8 => {
-            reader.atom_of(tag)?;
-            0
-        }
-        tag::NIL => 0,
-        tag::STRING => {
-            let size = reader.u16()?;
-            skip(reader, size.into())?
-        }
-        tag::BINARY => {
-            let size = reader.size()?;
-            skip(reader, size)?
-        }
-        tag::BIT_BINARY => bits(reader)?,
-        tag::SMALL_BIG => {
-            let size = reader.u8()?;
-            skip(reader, 1 + usize::from(size))?
-        }
-        tag::LARGE_BIG => match reader.size()? {
-            size if size <= BIG_BYTES_MAX => skip(reader, 1 + size)?,
-            _ => return Err(TermError::TooBig),
-        },
         tag::SMALL_TUPLE => reader.u8()?.into(),
         tag::LARGE_TUPLE => reader.size()?,
         // The elements, and the tail.
         tag::LIST => reader.size()?.checked_add(1).ok_or(TermError::Truncated)?,
         tag::MAP => reader.size()?.checked_mul(2).ok_or(TermError::Truncated)?,
-        tag::PID | tag::NEW_PID => {
-            Pid::read(tag, reader)?;
-            0
-        }
-        tag::PORT | tag::NEW_PORT | tag::V4_PORT => {
-            Port::read(tag, reader)?;
-            0
-        }
-        tag::NEW_REFERENCE | tag::NEWER_REFERENCE => {
-            Reference::read(tag, reader)?;
-            0
-        }
+        tag::NEW_FUN => return fun(reader),
+        tag::BIT_BINARY => bits(reader)?,
+        tag::LARGE_BIG => match reader.size()? {
+            size if size <= BIG_BYTES_MAX => skip(reader, 1 + size)?,
+            _ => return Err(TermError::TooBig),
+        },
         tag::EXPORT => {
             reader.atom()?;
             reader.atom()?;
@@ -107,8 +76,14 @@ fn one(reader: &mut Reader<'_>) -> Result<Open, TermError> {
             }
             skip(reader, 1)?
         }
-        tag::NEW_FUN => return fun(reader),
-        _ => return Err(TermError::Tag(tag)),
+        // A term without parts is validated by reading it.
+        _ => {
+            *reader = whole;
+            match view(reader)? {
+                Term::Float(float) if !float.is_finite() => return Err(TermError::Float),
+                _ => 0,
+            }
+        }
     };
     Ok(Open {
         left,
@@ -118,21 +93,6 @@ fn one(reader: &mut Reader<'_>) -> Result<Open, TermError> {
 
 fn skip(reader: &mut Reader<'_>, count: usize) -> Result<usize, TermError> {
     reader.take(count).map(|_| 0)
-}
-
-fn finite(float: f64) -> Result<usize, TermError> {
-    if float.is_finite() {
-        Ok(0)
-    } else {
-        Err(TermError::Float)
-    }
-}
-
-/// Parses a float in the format of releases before 2009: decimal digits, padded with NUL.
-pub(super) fn float_of_text(bytes: &[u8]) -> Option<f64> {
-    let end = bytes.iter().position(|&byte| byte == 0);
-    let digits = str::from_utf8(&bytes[..end.unwrap_or(bytes.len())]).ok()?;
-    digits.parse().ok()
 }
 
 fn bits(reader: &mut Reader<'_>) -> Result<usize, TermError> {

@@ -1,8 +1,7 @@
 //! Reading of big-endian numbers and of the compact parts of terms.
 
 use super::atom::Atom;
-use super::error::TermError;
-use super::limits::ATOM_CHARACTERS_MAX;
+use super::error::{ATOM_CHARACTERS_MAX, TermError};
 use super::tag;
 
 /// Reader of bytes, which holds those left to read.

@@ -3,7 +3,7 @@
 use super::atom::Atom;
 use super::big::Big;
 use super::error::TermError;
-use super::measure::{float_of_text, measure};
+use super::measure::measure;
 use super::names::{Fun, Pid, Port, Reference};
 use super::reader::Reader;
 use super::tag;
@@ -135,6 +135,15 @@ impl<'a> Raw<'a> {
         self.atom().is_some_and(|atom| atom.is(text))
     }
 
+    /// Returns the elements, if the term is a proper list.
+    pub(crate) fn elements(self) -> Option<Elements<'a>> {
+        match self.view() {
+            Term::Nil => Some(Elements::new(0, &[])),
+            Term::List(list) if list.is_proper() => Some(list.elements()),
+            _ => None,
+        }
+    }
+
     /// Returns the pid, if the term is one.
     pub fn pid(self) -> Option<Pid<'a>> {
         match self.view() {
@@ -144,7 +153,9 @@ impl<'a> Raw<'a> {
     }
 }
 
-fn view<'a>(reader: &mut Reader<'a>) -> Result<Term<'a>, TermError> {
+/// Reads a term without its parts. The sizes of parts that follow may be false until they are
+/// measured.
+pub(super) fn view<'a>(reader: &mut Reader<'a>) -> Result<Term<'a>, TermError> {
     let tag = reader.u8()?;
     Ok(match tag {
         tag::SMALL_INTEGER => Term::Integer(reader.u8()?.into()),
@@ -205,14 +216,16 @@ fn view<'a>(reader: &mut Reader<'a>) -> Result<Term<'a>, TermError> {
     })
 }
 
+/// Parses a float in the format of releases before 2009: decimal digits, padded with NUL.
+fn float_of_text(bytes: &[u8]) -> Option<f64> {
+    let end = bytes.iter().position(|&byte| byte == 0);
+    let digits = str::from_utf8(&bytes[..end.unwrap_or(bytes.len())]).ok()?;
+    digits.parse().ok()
+}
+
 impl<'a> Elements<'a> {
     pub(super) const fn new(left: usize, bytes: &'a [u8]) -> Self {
         Self { left, bytes }
-    }
-
-    /// An empty sequence.
-    pub(crate) const fn none() -> Self {
-        Self::new(0, &[])
     }
 
     /// Returns the bytes of the remaining elements and everything after them.

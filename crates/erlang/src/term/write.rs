@@ -5,7 +5,7 @@
 //! table is finite.
 
 use super::view::Raw;
-use super::{Atom, tag};
+use super::{Atom, Pid, tag};
 
 /// Appends the version byte that precedes a whole term.
 pub fn version(out: &mut Vec<u8>) {
@@ -76,10 +76,10 @@ pub fn map(out: &mut Vec<u8>, pairs: usize) {
 }
 
 /// Appends a pid.
-pub fn pid(out: &mut Vec<u8>, node: Atom<'_>, id: u32, serial: u32, creation: u32) {
+pub fn pid(out: &mut Vec<u8>, pid: Pid<'_>) {
     out.push(tag::NEW_PID);
-    atom(out, &node.text());
-    for number in [id, serial, creation] {
+    atom(out, &pid.node.text());
+    for number in [pid.id, pid.serial, pid.creation] {
         out.extend(number.to_be_bytes());
     }
 }

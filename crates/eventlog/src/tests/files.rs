@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use graph::{Graph, Id};
 use history::Reach;
-use router::{Event, Log, Mailboxes, Parcel, Payload, Recorder, Restored, Router, Tally, WorkerId};
+use router::{Event, Mailboxes, Parcel, Payload, Recorder, Restored, Router, Tally, WorkerId};
 
+use super::world::LIMITS;
 use crate::disk::{Directory, Disk, DiskFile};
 use crate::error::OpenError;
 use crate::log::EventLog;
@@ -32,7 +33,12 @@ fn open_with(
         random: 1,
     };
     let sync = SyncPolicy::Interval(Duration::from_millis(100));
-    let limits = Limits::of_history(1 << 20);
+    let usual = Limits::of_history(1 << 20);
+    let limits = Limits {
+        segment_bytes: usual.segment_bytes,
+        disk_bytes: usual.disk_bytes,
+        ..LIMITS
+    };
     EventLog::open(path, limits, sync, run, |_| (), restore)
 }
 
@@ -53,7 +59,6 @@ fn the_directory_and_its_files_are_private_and_one_process_has_it() {
     let refused = open(&path).expect_err("a refusal").to_string();
     assert!(refused.contains("in use by another process"), "{refused}");
     log.end();
-    drop(log);
     // Made private again if others could read it.
     fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
     let (_log, recovery) = open(&path).unwrap();
@@ -134,8 +139,7 @@ fn the_thread_stores_what_is_published_and_the_next_run_has_it() {
         let mut restore = |restored: &Restored<'_>| recorder.restore(restored, &graph);
         let (log, recovery) = open_with(&path, &mut restore).unwrap();
         assert_eq!(recovery.events, round * 500);
-        let log = Arc::new(log);
-        recorder.set_log(log.clone());
+        recorder.set_log(log.shared());
         let router = Router::new("e", graph, NoWorkers);
         let router = router.with_recorder(recorder);
         for number in 0..500 {
@@ -149,8 +153,9 @@ fn the_thread_stores_what_is_published_and_the_next_run_has_it() {
             wait_for(&tally);
             assert!(tally.unstored() == 0);
         }
+        let written = log.shared();
         log.end();
-        assert_eq!(log.metrics().events, 500);
+        assert_eq!(written.metrics().events, 500);
     }
 }
 
@@ -187,8 +192,7 @@ fn notes_come_back_behind_their_events_with_positions_and_audiences() {
         .unwrap();
         assert_eq!((found, recovery.cut), (expected.clone(), 0));
         assert_eq!(events, 2 * usize::from(round));
-        let log = Arc::new(log);
-        recorder.set_log(log.clone());
+        recorder.set_log(log.shared());
         let router = Router::new("e", graph, NoWorkers).with_recorder(recorder);
         for (is_stored, note) in [(true, vec![round; 300]), (true, vec![]), (false, vec![7])] {
             let (tally, reach) = (Tally::new(), Reach::Subscribers);

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use graph::{Graph, Id};
 use history::Reach;
-use router::{Event, Keep, LogBatch, Marks, Payload, Tally};
+use router::{Event, Keep, Log as _, LogBatch, Marks, Payload, Tally};
 use scheduled::{Condvar, Mutex, check, choose, spawn};
 
+use super::world::LIMITS;
 use crate::queue::{Queue, Taken};
 
 /// Orders of each law by each scheduler.
@@ -84,7 +85,7 @@ fn each_batch_is_taken_once_and_in_order_and_none_waits_when_the_log_has_ended()
     let key = Graph::memory().hold(&Id::from(7)).unwrap();
     check(SCHEDULES, move || {
         let keep = Keep::Store(key, Reach::Subscribers);
-        let queue = Arc::new(Queue::new(0));
+        let queue = Arc::new(Queue::new(0, &LIMITS, Arc::default()));
         let (sequencer, log) = (Arc::new(Mutex::new(0)), Arc::<Mutex<Log>>::default());
         let taker = {
             let (queue, log) = (Arc::clone(&queue), Arc::clone(&log));
@@ -122,7 +123,7 @@ fn each_batch_is_taken_once_and_in_order_and_none_waits_when_the_log_has_ended()
 #[test]
 fn a_mark_of_what_the_history_has_cleared_is_taken_although_nothing_is_published() {
     check(SCHEDULES, || {
-        let queue = Arc::new(Queue::new(9));
+        let queue = Arc::new(Queue::new(9, &LIMITS, Arc::default()));
         let (log, more) = (Arc::<Mutex<Log>>::default(), Arc::new(Condvar::new()));
         let taker = {
             let (queue, log, more) = (Arc::clone(&queue), Arc::clone(&log), Arc::clone(&more));

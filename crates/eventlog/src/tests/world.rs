@@ -15,7 +15,7 @@ use simulated::disk::Disk;
 use crate::error::OpenError;
 use crate::recovery::{Recovery, Start};
 use crate::settings::{Limits, Run, SyncPolicy};
-use crate::sim::{self, SimLog, SimLogWorker};
+use crate::sim::{self, SimLogWorker};
 
 pub(super) const SUBJECTS: u64 = 7;
 
@@ -28,6 +28,9 @@ const HISTORY: HistoryLimits = HistoryLimits {
 pub(super) const LIMITS: Limits = Limits {
     segment_bytes: 2048,
     disk_bytes: 1 << 20,
+    segments: 64,
+    waiting_bytes: 4096,
+    reserved_positions: 64,
 };
 
 /// How a run ends.
@@ -69,7 +72,7 @@ pub(super) struct World {
     pub(super) model: Model,
     pub(super) recovery: Recovery,
     router: Router<NoWorkers>,
-    log: Arc<SimLog>,
+    log: Arc<dyn Log>,
     pub(super) worker: SimLogWorker,
     boot: String,
 }
@@ -97,7 +100,7 @@ impl World {
             recorder.restore(restored, &graph);
         })?;
         let (log, worker, recovery) = opened;
-        recorder.set_log(Arc::<SimLog>::clone(&log));
+        recorder.set_log(Arc::clone(&log));
         let router = Router::new("e", graph, NoWorkers).with_recorder(recorder);
         let world = Self {
             disk,
@@ -301,7 +304,7 @@ impl Published {
 fn unanswered() -> Arc<Tally> {
     let tally = Tally::new();
     let mut recorder = Recorder::new(HISTORY);
-    recorder.set_log(Arc::new(SimLog::that_nobody_writes()));
+    recorder.set_log(sim::log_that_nobody_writes(&LIMITS));
     let graph = Arc::new(Graph::memory());
     let router = Router::new("e", graph, NoWorkers).with_recorder(recorder);
     let event = Event {

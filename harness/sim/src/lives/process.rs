@@ -42,6 +42,7 @@ const PRESENCE: PresenceSettings = PresenceSettings {
 const LOG: eventlog::Limits = eventlog::Limits {
     segment_bytes: 2048,
     disk_bytes: 1 << 20,
+    ..eventlog::Limits::of_history(0)
 };
 
 /// Edges of the journal that are folded into the blocks.

@@ -9,8 +9,7 @@ use server::{LoginChecker, LoginQuestion, LoginVerdict};
 
 use super::*;
 use crate::limits::LOGIN_QUESTIONS_MAX;
-use crate::login_check::{LoginCheck, ProcessChecker, QuestionQueue};
-use crate::registry::LoginQuestions;
+use crate::login_check::{LoginCheck, LoginQuestions, ProcessChecker, QuestionQueue};
 use crate::sim::peer::{atom, hear_messages, integer, message, pid, reference, tuple};
 use crate::sim::{Around, Bell, CREATION};
 

@@ -204,7 +204,7 @@ fn ids_of_a_large_call_come_back_unchanged_and_a_refused_call_leaves_none() {
     sim.run_until_idle();
     let refused = hear_messages(&sim.take_sent(connection));
     assert!(refused[0].contains("subscription 30001: "), "{refused:?}");
-    assert!(sim.node.registry.id_terms.records().is_empty());
+    assert!(sim.node.id_terms.records().is_empty());
     pairs.pop();
     sim.receive(connection, &add(&pairs));
     sim.run_until_idle();

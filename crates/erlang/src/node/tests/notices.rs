@@ -84,8 +84,15 @@ impl World {
         key
     }
 
-    fn slot(&self, nth: u32) -> SlotKey {
-        self.sim.node.registry.sessions.at(nth).unwrap()
+    /// Returns the number of waiting notices.
+    fn notices(&self) -> usize {
+        let notices = &self.sim.node.notices;
+        let waiting: usize = notices.waiting.values().map(Vec::len).sum();
+        notices.ready.len() + waiting + notices.snapshots.len()
+    }
+
+    fn slot(&mut self, nth: u32) -> SlotKey {
+        self.sim.node.sessions.at(nth).unwrap().0
     }
 
     /// Notifies sessions that an id came online or went offline.
@@ -134,16 +141,8 @@ impl World {
         self.sim.block(self.connection);
         let fits = (SEND_BUFFER_BYTES_MAX + QUEUED_BYTES_MAX) / EVENT_BYTES_MAX;
         let mut reached = 0;
-        while self
-            .sim
-            .node
-            .registry
-            .sessions
-            .get(self.slot(0))
-            .unwrap()
-            .lost
-            < count
-        {
+        let slot = self.slot(0);
+        while self.sim.node.sessions.get(slot).unwrap().lost < count {
             self.publish(subject, EVENT_BYTES_MAX);
             reached += 1;
             assert!(reached <= fits + count as usize + 2);
@@ -181,12 +180,12 @@ fn a_process_that_asks_gets_a_snapshot_and_changes_of_presence() {
         ["7: {presence_snapshot,[<<\"rj\">>,<<\"dave\">>],whole}"]
     );
     // Notices were lost: all sessions that asked get a new snapshot.
-    world.sim.wake().registry.begin_snapshots();
+    world.sim.wake().begin_snapshots();
     assert_eq!(
         world.heard(),
         ["7: {presence_snapshot,[<<\"rj\">>,<<\"dave\">>],whole}"]
     );
-    assert_eq!(world.sim.node.registry.notices.len(), 0);
+    assert_eq!(world.notices(), 0);
 }
 
 #[test]
@@ -195,7 +194,7 @@ fn no_snapshot_is_sent_before_presence_is_known() {
     assert_eq!(world.login("alice", 7, &["presence"]), "ok}");
     assert_eq!(world.heard(), Vec::<String>::new());
     world.presence.online().settle();
-    world.sim.wake().registry.begin_snapshots();
+    world.sim.wake().begin_snapshots();
     assert_eq!(world.heard(), ["7: {presence_snapshot,[],whole}"]);
 }
 
@@ -207,7 +206,7 @@ fn a_long_snapshot_is_sent_in_parts_with_the_terms_of_the_ids() {
     for name in &names {
         world.announce(name);
     }
-    let terms = &mut world.sim.node.registry.id_terms;
+    let terms = &mut world.sim.node.id_terms;
     terms.remember(world.sim.router.graph(), &id("u7"), &atom("u7"));
     world.presence.online().settle();
     world.login("alice", 7, &["presence"]);
@@ -232,10 +231,10 @@ fn one_turn_sends_notices_to_a_bounded_number_of_processes() {
         world.login("alice", 10 + number, &["gap"]);
     }
     let slots: Vec<_> = (0..processes).map(|nth| (world.slot(nth), 1)).collect();
-    world.sim.wake().registry.note_losses(&slots);
-    assert_eq!(world.sim.node.registry.notices.len(), 1025);
+    world.sim.wake().note_losses(&slots);
+    assert_eq!(world.notices(), 1025);
     world.sim.wake().serve_notices();
-    assert_eq!(world.sim.node.registry.notices.len(), 1);
+    assert_eq!(world.notices(), 1);
     assert!(world.sim.node.is_busy());
 }
 
@@ -250,7 +249,7 @@ fn one_turn_looks_at_a_bounded_number_of_subscriptions_for_snapshots() {
     // Of each session that waits, itself and its place.
     for left in [2 + 2, 0] {
         world.sim.wake().serve_notices();
-        assert_eq!(world.sim.node.registry.notices.len(), left);
+        assert_eq!(world.notices(), left);
     }
 }
 
@@ -263,7 +262,7 @@ fn a_login_that_asks_for_disabled_presence_is_refused() {
     sim.run_until_idle();
     let said = hear_messages(&sim.take_sent(connection)).concat();
     assert!(said.contains("--presence"), "{said}");
-    assert_eq!(sim.node.registry.sessions.len(), 0);
+    assert_eq!(sim.node.sessions.len(), 0);
 }
 
 #[test]
@@ -282,7 +281,7 @@ fn a_process_whose_node_did_not_read_gets_one_snapshot_instead_of_missed_changes
     for online in [true, false].repeat(1000) {
         world.edge(&[slot], "rj", online);
     }
-    assert!(world.sim.node.registry.notices.len() <= 2);
+    assert!(world.notices() <= 2);
     world.sim.run_until_idle();
     world.unblock();
     let heard = world.heard();
@@ -291,7 +290,7 @@ fn a_process_whose_node_did_not_read_gets_one_snapshot_instead_of_missed_changes
         .filter(|said| said.contains("presence"))
         .collect();
     assert_eq!(notices, ["7: {presence_snapshot,[<<\"bob\">>],whole}"]);
-    assert_eq!(world.sim.node.registry.notices.len(), 0);
+    assert_eq!(world.notices(), 0);
 }
 
 #[test]
@@ -317,13 +316,9 @@ fn a_process_gets_the_number_of_lost_events_before_the_next_event() {
     assert!(!of("8").iter().any(|said| said.contains("router_gap")));
     // It is notified even if no event follows, and also of losses before the node's thread.
     let slots = [world.slot(0), world.slot(1)];
-    world
-        .sim
-        .wake()
-        .registry
-        .note_losses(&slots.map(|slot| (slot, 9)));
+    world.sim.wake().note_losses(&slots.map(|slot| (slot, 9)));
     assert_eq!(world.heard(), ["7: {router_gap,9}"]);
-    world.sim.wake().registry.note_loss_by_any();
+    world.sim.wake().note_loss_by_any();
     assert_eq!(world.heard(), ["7: {router_gap,unknown}"]);
     assert_eq!(world.heard(), Vec::<String>::new());
 }
@@ -347,7 +342,7 @@ fn a_process_that_ends_leaves_no_notice() {
         snapshots.collect::<Vec<_>>(),
         ["9: {presence_snapshot,[],whole}"]
     );
-    assert_eq!(world.sim.node.registry.notices.len(), 0);
+    assert_eq!(world.notices(), 0);
 }
 
 #[derive(Default)]
@@ -369,7 +364,7 @@ impl SessionObserver for Notes {
 fn the_observer_is_notified_once_of_each_process_with_the_reason_of_its_end() {
     let notes = Arc::<Notes>::default();
     let mut world = World::new(Some(Observer::new(notes.clone())));
-    world.sim.node.registry.unix_seconds = 1_800_000_000;
+    world.sim.node.unix_seconds = 1_800_000_000;
     let taken = || std::mem::take(&mut *notes.0.lock());
     world.login("alice", 7, &[]);
     world.login("alice", 7, &["gap"]);
@@ -383,7 +378,7 @@ fn the_observer_is_notified_once_of_each_process_with_the_reason_of_its_end() {
     let slot = world.slot(0);
     world.sim.wake().close_sessions(&[slot]);
     world.login("alice", 7, &[]);
-    world.sim.wake().registry.observe_drain();
+    world.sim.wake().observe_drain();
     world.sim.wake().ended(world.connection);
     world.sim.run_until_idle();
     let ends: Vec<_> = taken()

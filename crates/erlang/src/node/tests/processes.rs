@@ -5,7 +5,7 @@ use graph::Id;
 use router::{Event, Payload, Tally};
 
 use super::*;
-use crate::connections::DeliveryOutcome;
+use crate::connections::{DeliveryOutcome, Process};
 use crate::sim::peer::{
     PEERS_CREATION, atom, hear_messages, integer, message, pid, reference, tuple,
 };
@@ -85,7 +85,7 @@ fn a_process_that_asks_for_a_link_is_linked_once_and_exits_with_its_session() {
     sim.receive(connection, &login(&[atom("link")]));
     sim.run_until_idle();
     sim.take_sent(connection);
-    let slot = sim.node.registry.sessions.at(0).unwrap();
+    let slot = sim.node.sessions.at(0).unwrap().0;
     sim.wake().close_sessions(&[slot]);
     sim.run_until_idle();
     let said = hear_messages(&sim.take_sent(connection));
@@ -237,10 +237,10 @@ fn only_the_node_of_a_process_can_report_its_end() {
         &down(PEER.pid(5), reference(PEER.name, CREATION, &[0, 0, 0])),
     );
     sim.run_until_idle();
-    assert_eq!(sim.node.registry.sessions.len(), 1);
+    assert_eq!(sim.node.sessions.len(), 1);
     sim.receive(connection, &down(PEER.pid(5), monitor()));
     sim.run_until_idle();
-    assert_eq!(sim.node.registry.sessions.len(), 0);
+    assert_eq!(sim.node.sessions.len(), 0);
 }
 
 #[test]
@@ -253,10 +253,10 @@ fn processes_are_logged_out_when_their_node_disconnects() {
         );
     }
     sim.run_until_idle();
-    assert_eq!(sim.node.registry.sessions.len(), 20_000);
+    assert_eq!(sim.node.sessions.len(), 20_000);
     sim.advance_clock(TICK_TIME);
     assert!(sim.is_closed(connection));
-    assert_eq!(sim.node.registry.sessions.len(), 0);
+    assert_eq!(sim.node.sessions.len(), 0);
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn one_turn_logs_out_a_bounded_number_of_processes() {
     for left in [20_000 - 8192, 20_000 - 2 * 8192, 0] {
         assert!(sim.node.is_busy());
         sim.wake().run_deadlines();
-        assert_eq!(sim.node.registry.sessions.len(), left);
+        assert_eq!(sim.node.sessions.len(), left);
     }
     assert!(!sim.node.is_busy());
 }
@@ -282,9 +282,14 @@ fn events_that_wait_for_a_node_are_bounded_in_bytes_and_in_number() {
     sim.run_until_idle();
     sim.block(connection);
     let event: std::rc::Rc<[u8]> = vec![0; 60_000].into();
+    let process = Process {
+        connection,
+        id: 5,
+        serial: 0,
+    };
     let connections = &mut sim.node.connections;
     while connections.has_room(connection) {
-        connections.deliver(connection, (5, 0), &event);
+        connections.deliver(process, &event);
     }
     let sent = connections.get(connection).unwrap().send_buffer.len();
     assert!(
@@ -292,10 +297,10 @@ fn events_that_wait_for_a_node_are_bounded_in_bytes_and_in_number() {
         "{sent} bytes"
     );
     for _ in 0..4 << 20 {
-        let outcome = connections.deliver(connection, (5, 0), &event);
+        let outcome = connections.deliver(process, &event);
         assert_eq!(outcome, DeliveryOutcome::Queued);
     }
-    let outcome = connections.deliver(connection, (5, 0), &event);
+    let outcome = connections.deliver(process, &event);
     assert_eq!(outcome, DeliveryOutcome::Shed);
 }
 
@@ -331,12 +336,12 @@ fn the_node_of_a_process_logged_in_by_another_node_is_dialed() {
         heard,
         ["{19,<encke@h.2.0>,<far@h.8.0>,#Ref<encke@h.0.0.0>}"]
     );
-    assert_eq!(sim.node.registry.sessions.len(), 1);
+    assert_eq!(sim.node.sessions.len(), 1);
     // The node cannot be reached.
     let (mut sim, call) = logged_in();
     sim.wake().ended(call);
     sim.run_until_idle();
-    assert_eq!(sim.node.registry.sessions.len(), 0);
+    assert_eq!(sim.node.sessions.len(), 0);
     // Another run of the node answers.
     let (mut sim, connection) = connected();
     sim.receive(
@@ -348,7 +353,7 @@ fn the_node_of_a_process_logged_in_by_another_node_is_dialed() {
     assert!(sim.complete_dial(call, 6));
     sim.receive(call, &far.answer(true));
     sim.run_until_idle();
-    assert_eq!(sim.node.registry.sessions.len(), 0);
+    assert_eq!(sim.node.sessions.len(), 0);
 }
 
 #[test]
@@ -368,7 +373,7 @@ fn a_node_that_dials_while_it_is_dialed_keeps_its_sessions() {
         heard,
         ["{19,<encke@h.2.0>,<zzz@h.8.0>,#Ref<encke@h.0.0.0>}"]
     );
-    assert_eq!(sim.node.registry.sessions.len(), 1);
+    assert_eq!(sim.node.sessions.len(), 1);
 }
 
 #[test]
@@ -379,7 +384,7 @@ fn sessions_of_a_node_end_when_it_restarts() {
     let again = sim.accept_peer().unwrap();
     sim.receive(again, &PEER.call());
     sim.run_until_idle();
-    assert_eq!(sim.node.registry.sessions.len(), 0);
+    assert_eq!(sim.node.sessions.len(), 0);
     sim.receive(again, &publish("alice"));
     sim.run_until_idle();
     assert_eq!(hear(&sim.take_sent(again)).messages, [reply("{ok,0}")]);

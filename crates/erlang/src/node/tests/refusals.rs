@@ -86,7 +86,7 @@ fn a_message_that_is_too_large_is_skipped_and_takes_no_memory() {
     let block = vec![b'x'; 1 << 20];
     for _ in 0..100 {
         sim.receive(connection, &block);
-        assert_eq!(sim.node.held_bytes(), 0);
+        assert_eq!(sim.held_bytes(), 0);
     }
     assert_skipped(sim, connection);
 }
@@ -98,9 +98,9 @@ fn a_fragmented_message_that_is_too_large_is_skipped() {
     let (mut sim, connection) = connected();
     for piece in pieces(1, 300, &control, &payload) {
         sim.receive(connection, &piece);
-        assert!(sim.node.held_bytes() <= MESSAGE_BYTES_MAX);
+        assert!(sim.held_bytes() <= MESSAGE_BYTES_MAX);
     }
-    assert_eq!(sim.node.held_bytes(), 0);
+    assert_eq!(sim.held_bytes(), 0);
     assert_skipped(sim, connection);
 }
 
@@ -137,7 +137,7 @@ fn a_refused_call_is_answered() {
         }
         sim.run_until_idle();
         assert_eq!(sim.counted().refused, refused(refusal));
-        assert_eq!(sim.node.held_bytes(), 0);
+        assert_eq!(sim.held_bytes(), 0);
         let answers = hear_messages(&sim.take_sent(connection));
         let [answer] = &answers[..] else {
             panic!("one answer to {refusal:?}: {answers:?}");
@@ -318,7 +318,7 @@ fn incomplete_messages_take_bounded_memory() {
     let begun = 2 * SEQUENCES_MAX as u64;
     for sequence in 0..begun {
         sim.receive(connection, &pieces(sequence, 2, &control, &payload)[0]);
-        assert!(sim.node.held_bytes() <= MESSAGE_BYTES_MAX);
+        assert!(sim.held_bytes() <= MESSAGE_BYTES_MAX);
     }
     assert_ne!(sim.counted().refused[Refusal::TooLarge.kind()], 0);
 }
@@ -343,17 +343,13 @@ fn fragmented_and_whole_messages_share_one_bound() {
         for piece in message(&control, Some(&body(bytes))).chunks(100_000) {
             sim.receive(connection, piece);
             let bound = MESSAGE_BYTES_MAX + PACKET_BYTES_ALWAYS;
-            assert!(
-                sim.node.held_bytes() <= bound,
-                "{} bytes",
-                sim.node.held_bytes()
-            );
+            assert!(sim.held_bytes() <= bound, "{} bytes", sim.held_bytes());
         }
         assert_eq!(sim.counted().messages, taken, "{bytes} bytes");
     }
     assert_eq!(sim.counted().refused[Refusal::TooLarge.kind()], 1);
     sim.receive(connection, last);
-    assert_eq!((sim.counted().messages, sim.node.held_bytes()), (2, 0));
+    assert_eq!((sim.counted().messages, sim.held_bytes()), (2, 0));
 }
 
 #[test]
@@ -370,7 +366,7 @@ fn a_processed_large_message_is_freed() {
             sim.receive(connection, piece);
         }
         assert_eq!(sim.counted().messages, 1);
-        assert_eq!(sim.node.held_bytes(), 0);
+        assert_eq!(sim.held_bytes(), 0);
     }
 }
 

@@ -1,12 +1,12 @@
 //! Notifications of the server's observer about sessions of processes. Without an observer nothing
 //! is looked up.
 
-use ::router::Mailboxes;
 use graph::Id;
 use reactor::SlotKey;
+use router::Mailboxes;
 use server::ObservedSession;
 
-use super::ProcessRegistry;
+use super::Node;
 
 /// Name of the transport of processes.
 pub(super) const TRANSPORT: &str = "erlang";
@@ -36,10 +36,10 @@ impl SessionEnd {
     }
 }
 
-impl<M: Mailboxes> ProcessRegistry<M> {
+impl<M: Mailboxes> Node<M> {
     /// Notifies the observer that a process has logged in for the first time.
     pub(super) fn observe_login(&self, slot: SlotKey, id: &Id) {
-        if let Some(observer) = &self.observer {
+        if let Some(observer) = &self.config.observer {
             let ids = std::slice::from_ref(id);
             observer.get().session_began(&self.observed(slot, ids));
         }
@@ -48,7 +48,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
     /// Notifies the observer of the end of a session. The session must not be logged out yet, as
     /// its ids might be removed then.
     pub(super) fn observe_logout(&mut self, slot: SlotKey, end: SessionEnd) {
-        let Some(observer) = self.observer.clone() else {
+        let Some(observer) = self.config.observer.clone() else {
             return;
         };
         let graph = self.router.graph();
@@ -62,11 +62,11 @@ impl<M: Mailboxes> ProcessRegistry<M> {
 
     /// Notifies the observer of the end of all sessions, when the server shuts down.
     pub(crate) fn observe_drain(&mut self) {
-        if self.observer.is_none() {
+        if self.config.observer.is_none() {
             return;
         }
         for index in 0..self.sessions.slots() {
-            if let Some(slot) = self.sessions.at(index) {
+            if let Some((slot, _)) = self.sessions.at(index) {
                 self.observe_logout(slot, SessionEnd::Drain);
             }
         }

@@ -5,17 +5,18 @@
 
 use std::net::IpAddr;
 
-use ::router::Mailboxes;
+use router::Mailboxes;
 use server::{LoginQuestion, LoginVerdict};
 
-use super::{ProcessRegistry, RegisteredProcess};
-use crate::connections::{ConnectionId, Connections};
+use super::Node;
+use super::registered::RegisteredProcess;
+use crate::connections::ConnectionId;
 use crate::control;
 use crate::handshake::LocalNode;
 use crate::id_terms::IdTerms;
 use crate::metrics::Metric;
 use crate::refusal::Refusal;
-use crate::term::{Atom, Raw, Term, write};
+use crate::term::{Atom, Raw, write};
 
 /// First word of a question's tag. References of monitors never have it.
 const TAG_WORD: u32 = 0x3_ffff;
@@ -48,27 +49,24 @@ fn tag(out: &mut Vec<u8>, me: &LocalNode, number: u64) {
 
 /// Reads the tag of a question.
 fn number(me: &LocalNode, tag: Raw<'_>) -> Option<u64> {
-    let Term::Reference(reference) = tag.view() else {
-        return None;
-    };
-    let is_own = reference.node.is(me.name.as_str()) && reference.creation == me.creation;
-    let mut words = reference.numbers();
+    let mut words = me.own_words(tag)?;
     let (word, low, high) = (words.next()?, words.next()?, words.next()?);
-    (is_own && word == TAG_WORD).then_some(u64::from(low) | u64::from(high) << 32)
+    (word == TAG_WORD).then_some(u64::from(low) | u64::from(high) << 32)
 }
 
-impl<M: Mailboxes> ProcessRegistry<M> {
+impl<M: Mailboxes> Node<M> {
     /// Sends waiting questions to the process, and gives up those that have timed out.
-    pub(crate) fn ask_logins(&mut self, connections: &mut Connections) {
+    pub(crate) fn ask_logins(&mut self) {
         let Some(logins) = &mut self.logins else {
             return;
         };
         let mut unanswered = 0;
         logins.expire(self.now, &mut unanswered);
         let node = logins.check.process.node().as_str();
-        let connection = connections.find(node).filter(|&id| {
-            connections.get(id).is_some_and(|it| it.is_up) && !connections.is_congested(id)
-        });
+        let connections = &mut self.connections;
+        let connection = connections.find(node);
+        let connection =
+            connection.filter(|&id| connections.is_up(id) && !connections.is_congested(id));
         for open in logins.queue.take() {
             let Some(connection) = connection else {
                 unanswered += 1;
@@ -77,8 +75,8 @@ impl<M: Mailboxes> ProcessRegistry<M> {
             };
             logins.last += 1;
             let number = logins.last;
-            let (me, id_terms) = (&self.me, &self.id_terms);
-            let router = |out: &mut Vec<u8>| RegisteredProcess::Router.write_pid(me, out);
+            let (me, id_terms) = (&self.config.me, &self.id_terms);
+            let router = RegisteredProcess::Router.pid(me);
             connections.message(
                 connection,
                 |out| control::send_named(out, router, logins.check.process.name()),
@@ -86,7 +84,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
                     write::tuple(out, 3);
                     write::atom(out, "$gen_call");
                     write::tuple(out, 2);
-                    router(out);
+                    write::pid(out, router);
                     tag(out, me, number);
                     request(out, id_terms, &open.question);
                 },
@@ -104,15 +102,14 @@ impl<M: Mailboxes> ProcessRegistry<M> {
     /// When it is not an answer, or does not come from the node of the process.
     pub(super) fn on_login_answer(
         &mut self,
-        connections: &Connections,
         connection: ConnectionId,
         message: Raw<'_>,
     ) -> Result<(), Refusal> {
         let (Some(logins), Some([tag, answer])) = (&mut self.logins, message.tuple()) else {
             return Err(Refusal::NotUnderstood);
         };
-        let number = number(&self.me, tag).ok_or(Refusal::NotUnderstood)?;
-        if connections.find(logins.check.process.node().as_str()) != Some(connection) {
+        let number = number(&self.config.me, tag).ok_or(Refusal::NotUnderstood)?;
+        if self.connections.find(logins.check.process.node().as_str()) != Some(connection) {
             return Err(Refusal::NotUnderstood);
         }
         // If the question is no longer open, the answer is too late.
@@ -126,7 +123,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
     }
 
     /// Gives up the questions sent on a connection that has ended.
-    pub(crate) fn on_node_gone(&mut self, node: &str) {
+    pub(super) fn on_node_gone(&mut self, node: &str) {
         if let Some(logins) = &mut self.logins
             && logins.check.process.node().as_str() == node
         {

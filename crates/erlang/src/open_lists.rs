@@ -12,43 +12,43 @@ use crate::limits::LIST_PART_CHANGES;
 
 /// The number of a list. Numbers are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ListId(pub(super) u64);
+pub(crate) struct ListId(pub(crate) u64);
 
 /// The lists in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Lists {
-    pub(super) open: Vec<OpenList>,
-    pub(super) last: u64,
+    pub(crate) open: Vec<OpenList>,
+    pub(crate) last: u64,
 }
 
 /// A list in progress.
 #[derive(Debug)]
-pub(super) struct OpenList {
-    pub(super) id: ListId,
-    pub(super) connection: ConnectionId,
-    pub(super) message: ListMessage,
+pub(crate) struct OpenList {
+    pub(crate) id: ListId,
+    pub(crate) connection: ConnectionId,
+    pub(crate) message: ListMessage,
     /// The caller, a term `{Pid, Tag}`; `None` for a cast.
-    pub(super) from: Option<Box<[u8]>>,
-    pub(super) verb: ListVerb,
-    pub(super) reader: ListReader,
+    pub(crate) from: Option<Box<[u8]>>,
+    pub(crate) verb: ListVerb,
+    pub(crate) reader: ListReader,
     /// Parts that were read but not submitted. The last one may grow.
-    pub(super) parts: VecDeque<Part>,
+    pub(crate) parts: VecDeque<Part>,
     /// Number of subscriptions read.
-    pub(super) read: usize,
+    pub(crate) read: usize,
     /// Number of changes in the part that the graph is applying.
-    pub(super) in_flight: Option<usize>,
+    pub(crate) in_flight: Option<usize>,
     /// Number of changes made.
-    pub(super) done: usize,
+    pub(crate) done: usize,
     /// The reason why the rest of the list is not read.
-    pub(super) failure: Option<String>,
-    pub(super) last_arrived: Tick,
+    pub(crate) failure: Option<String>,
+    pub(crate) last_arrived: Tick,
 }
 
 /// Changes that are submitted to the graph together.
 #[derive(Debug, Default)]
-pub(super) struct Part {
-    pub(super) changes: Vec<Change>,
-    pub(super) id_terms: Vec<IdTerm>,
+pub(crate) struct Part {
+    pub(crate) changes: Vec<Change>,
+    pub(crate) id_terms: Vec<IdTerm>,
 }
 
 impl Lists {
@@ -64,15 +64,9 @@ impl Lists {
         self.open.retain(|list| list.connection != connection);
     }
 
-    #[cfg(test)]
-    pub(crate) fn held_changes(&self) -> usize {
-        let parts = self.open.iter().flat_map(|list| &list.parts);
-        parts.map(|part| part.changes.len()).sum()
-    }
-
     /// Finds the list that a message belongs to. A list that was read to its end is skipped, as the
     /// next message of its sender may have the same number.
-    pub(super) fn find(&self, connection: ConnectionId, message: ListMessage) -> Option<usize> {
+    pub(crate) fn find(&self, connection: ConnectionId, message: ListMessage) -> Option<usize> {
         self.open.iter().position(|list| {
             list.connection == connection && list.message == message && list.is_read_on()
         })
@@ -80,17 +74,17 @@ impl Lists {
 }
 
 impl OpenList {
-    pub(super) fn is_waiting(&self) -> bool {
+    pub(crate) fn is_waiting(&self) -> bool {
         let is_full = |part: &Part| part.changes.len() >= LIST_PART_CHANGES;
         self.in_flight.is_some() && self.parts.front().is_some_and(is_full)
     }
 
     /// Whether more of the message is expected.
-    pub(super) const fn is_read_on(&self) -> bool {
+    pub(crate) const fn is_read_on(&self) -> bool {
         self.failure.is_none() && !self.reader.has_ended()
     }
 
-    pub(super) fn fail(&mut self, why: String) {
+    pub(crate) fn fail(&mut self, why: String) {
         if self.failure.is_none() {
             self.failure = Some(why);
             self.parts.clear();
@@ -98,7 +92,7 @@ impl OpenList {
     }
 
     /// Whether the next part must be submitted to the graph.
-    pub(super) fn is_part_due(&self) -> bool {
+    pub(crate) fn is_part_due(&self) -> bool {
         let is_due = |part: &Part| {
             !part.changes.is_empty()
                 && (part.changes.len() >= LIST_PART_CHANGES || self.reader.has_ended())
@@ -107,7 +101,7 @@ impl OpenList {
     }
 
     /// Whether only the answer remains to be sent.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         let is_read = self.reader.has_ended() && self.parts.is_empty();
         self.in_flight.is_none() && (is_read || self.failure.is_some())
     }

@@ -1,22 +1,17 @@
 //! Delivery of events to logged-in processes.
 
-use ::router::{Mailboxes, Parcel};
 use reactor::SlotKey;
+use router::{Counts, Mailboxes, Parcel, SessionRef};
 use server::SessionReport;
 
-use super::observed::{SessionEnd, TRANSPORT};
-use super::parcel_in_flight::ParcelInFlight;
-use super::{ProcessRegistry, notices};
-use crate::connections::{ConnectionId, Connections, DeliveryOutcome};
+use super::observed::TRANSPORT;
+use super::{Node, ParcelInFlight, notices};
+use crate::connections::{ConnectionId, DeliveryOutcome};
 use crate::payload;
 
-impl<M: Mailboxes> ProcessRegistry<M> {
+impl<M: Mailboxes> Node<M> {
     /// Writes a parcel's events to those recipients that are still logged in.
-    pub(crate) fn deliver(
-        &mut self,
-        connections: &mut Connections,
-        parcel: Parcel,
-    ) -> ParcelInFlight {
+    pub(crate) fn deliver(&mut self, parcel: Parcel) {
         let mut written: Vec<(ConnectionId, u64)> = Vec::new();
         let (mut queued, mut shed) = (0, 0);
         for delivery in &parcel.deliveries {
@@ -32,10 +27,9 @@ impl<M: Mailboxes> ProcessRegistry<M> {
                     // The notice must precede the next event; if they do not both fit, the event is
                     // lost too.
                     let notice = notices::gap(session.lost);
-                    let is_sent = connections
-                        .takes(process.connection, notice.len() + message.len())
-                        && connections.deliver(process.connection, process.number(), &notice)
-                            != DeliveryOutcome::Shed;
+                    let bytes = notice.len() + message.len();
+                    let is_sent = self.connections.takes(process.connection, bytes)
+                        && self.connections.deliver(process, &notice) != DeliveryOutcome::Shed;
                     if !is_sent {
                         session.lost = session.lost.saturating_add(1);
                         shed += 1;
@@ -43,7 +37,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
                     }
                     session.lost = 0;
                 }
-                match connections.deliver(process.connection, process.number(), &message) {
+                match self.connections.deliver(process, &message) {
                     DeliveryOutcome::Written => match written.last_mut() {
                         Some((connection, count)) if *connection == process.connection => {
                             *count += 1
@@ -58,35 +52,26 @@ impl<M: Mailboxes> ProcessRegistry<M> {
                 }
             }
         }
-        ParcelInFlight {
+        self.parcels_in_flight.push(ParcelInFlight {
             parcel,
             written,
             queued,
             shed,
-        }
+        });
     }
 
     /// Reports on sessions.
-    pub(crate) fn report(
-        &mut self,
-        connections: &Connections,
-        recipients: &[SlotKey],
-    ) -> Vec<SessionReport> {
+    pub(crate) fn report(&mut self, recipients: &[SlotKey]) -> Vec<SessionReport> {
         let graph = self.router.graph();
-        let now = self.now;
-        let (worker, sessions) = (self.worker, &mut self.sessions);
         let reports = recipients.iter().filter_map(|&slot| {
-            let session = sessions.get(slot)?;
-            let connection = connections.get(session.process.connection);
+            let session = self.sessions.get(slot)?;
+            let connection = self.connections.get(session.process.connection);
+            let keys = session.keys().iter();
             Some(SessionReport {
-                session: ::router::SessionRef::new(worker, slot),
-                ids: session
-                    .keys()
-                    .iter()
-                    .filter_map(|&key| graph.name(key))
-                    .collect(),
+                session: SessionRef::new(self.config.worker, slot),
+                ids: keys.filter_map(|&key| graph.name(key)).collect(),
                 transport: TRANSPORT,
-                age: now.since(session.since()),
+                age: self.now.since(session.since()),
                 peer: connection.and_then(|connection| connection.address),
                 backlog_frames: 0,
                 backlog_bytes: 0,
@@ -99,27 +84,26 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         reports.collect()
     }
 
-    /// Logs out sessions of disconnected nodes among `slots` slots. Returns the slot to continue
-    /// at.
-    pub(crate) fn reap_sessions(
-        &mut self,
-        connections: &Connections,
-        from: u32,
-        slots: u32,
-    ) -> Option<u32> {
-        let end = self.sessions.slots().min(from + slots);
-        for index in from..end {
-            let Some(slot) = self.sessions.at(index) else {
-                continue;
+    /// Returns the parcels of this turn with their counts, after the driver has tried all sockets.
+    pub(crate) fn take_completed_parcels(&mut self) -> Vec<(Parcel, Counts)> {
+        let mut completed = Vec::new();
+        for delivered in self.parcels_in_flight.drain(..) {
+            let mut counts = Counts {
+                written: 0,
+                queued: delivered.queued,
+                shed: delivered.shed,
             };
-            let is_gone = self
-                .sessions
-                .get(slot)
-                .is_some_and(|session| connections.get(session.process.connection).is_none());
-            if is_gone {
-                self.end_session(slot, SessionEnd::Node);
+            for (connection, count) in delivered.written {
+                match self.connections.get(connection) {
+                    Some(connection) if connection.send_buffer.is_empty() => {
+                        counts.written += count;
+                    }
+                    Some(_) => counts.queued += count,
+                    None => counts.shed += count,
+                }
             }
+            completed.push((delivered.parcel, counts));
         }
-        (end < self.sessions.slots()).then_some(end)
+        completed
     }
 }

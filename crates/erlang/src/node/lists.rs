@@ -5,22 +5,21 @@
 
 use std::collections::VecDeque;
 
-use ::router::Mailboxes;
-use graph::Change;
+use router::Mailboxes;
 
-use super::open_lists::{ListId, OpenList, Part};
-use super::subsmanager::read;
-use super::{ProcessRegistry, RegisteredProcess, answer, answer_error};
-use crate::connections::{ConnectionId, Connections};
-use crate::control::Control;
-use crate::large_list::{LargeList, ListMessage, ListReader, ListVerb};
+use super::Node;
+use super::registered::RegisteredProcess;
+use super::subsmanager::read_change;
+use crate::answers::Caller;
+use crate::connections::ConnectionId;
+use crate::large_list::{LargeList, ListMessage, ListReader};
 use crate::limits::{LIST_PART_CHANGES, LIST_STALL_TIME, LISTS_MAX, LISTS_PER_NODE_MAX};
-use crate::outcome::Outcome;
+use crate::open_lists::{ListId, OpenList, Part};
+use crate::pending_calls::PendingCall;
 use crate::refusal::Refusal;
-use crate::replicated;
-use crate::term::Raw;
+use crate::replicated::{self, Outcome};
 
-impl<M: Mailboxes> ProcessRegistry<M> {
+impl<M: Mailboxes> Node<M> {
     /// Handles the beginning of a list.
     ///
     /// # Errors
@@ -28,18 +27,17 @@ impl<M: Mailboxes> ProcessRegistry<M> {
     /// When the list is refused. Its caller gets an answer with the reason.
     pub(crate) fn on_list_begun(
         &mut self,
-        connections: &mut Connections,
         connection: ConnectionId,
         begun: &LargeList<'_>,
     ) -> Result<(), Refusal> {
-        let process = match begun.control {
-            Control::Send { to } => RegisteredProcess::of_pid(&self.me, to),
-            Control::SendNamed { to, .. } => RegisteredProcess::named(to),
-            _ => None,
+        let caller = Caller {
+            connection,
+            from: begun.from,
         };
+        let process = RegisteredProcess::recipient(&self.config.me, begun.control);
         if process != Some(RegisteredProcess::Subsmanager) {
             let sentence = "lists of subscriptions must be sent to subsmanager";
-            answer_error(connections, connection, begun.from, sentence);
+            self.connections.answer_error(caller, sentence);
             return Err(Refusal::NotUnderstood);
         }
         let lists = &self.lists.open;
@@ -49,7 +47,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
                 "at most {LISTS_MAX} long lists may be in progress, {LISTS_PER_NODE_MAX} of one \
                  node; call again when one of them is answered"
             );
-            answer_error(connections, connection, begun.from, &sentence);
+            self.connections.answer_error(caller, &sentence);
             return Err(Refusal::TooLarge);
         }
         self.lists.last += 1;
@@ -57,7 +55,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
             id: ListId(self.lists.last),
             connection,
             message: begun.message,
-            from: begun.from.map(|from| from.bytes().into()),
+            from: caller.kept(),
             verb: begun.verb,
             reader: ListReader::new(begun.count),
             parts: VecDeque::new(),
@@ -67,14 +65,13 @@ impl<M: Mailboxes> ProcessRegistry<M> {
             failure: None,
             last_arrived: self.now,
         });
-        self.on_list_piece(connections, connection, begun.message, begun.piece, false);
+        self.on_list_piece(connection, begun.message, begun.piece, false);
         Ok(())
     }
 
     /// Handles a further piece of a list, unless the list has failed.
     pub(crate) fn on_list_piece(
         &mut self,
-        connections: &mut Connections,
         connection: ConnectionId,
         message: ListMessage,
         piece: &[u8],
@@ -95,14 +92,6 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         } = list;
         let mut failure = None;
         let result = reader.read(piece, |element| {
-            let [(subscriber, who), (subject, whom)] = match read(element) {
-                Ok(subscription) => subscription,
-                Err(why) => {
-                    failure = Some(why);
-                    return false;
-                }
-            };
-            *count += 1;
             if parts
                 .back()
                 .is_none_or(|part| part.changes.len() >= LIST_PART_CHANGES)
@@ -112,22 +101,12 @@ impl<M: Mailboxes> ProcessRegistry<M> {
             let part = parts
                 .back_mut()
                 .expect("a part was added if there was none");
-            part.changes.push(match verb {
-                ListVerb::Add => {
-                    let terms = [(&subscriber, who), (&subject, whom)];
-                    let terms = terms.map(|(id, term)| id_terms.term_to_remember(id, term));
-                    part.id_terms.extend(terms.into_iter().flatten());
-                    Change::Subscribe {
-                        subscriber,
-                        subject,
-                    }
-                }
-                ListVerb::Remove => Change::Unsubscribe {
-                    subscriber,
-                    subject,
-                },
-            });
-            true
+            match read_change(id_terms, verb, element, &mut part.id_terms) {
+                Ok(change) => part.changes.push(change),
+                Err(why) => failure = Some(why.to_string()),
+            }
+            *count += usize::from(failure.is_none());
+            failure.is_none()
         });
         let failure = failure.or(result.err().map(|error| error.to_string()));
         if let Some(why) = failure {
@@ -136,24 +115,19 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         } else if is_last && !list.reader.has_ended() {
             list.fail("the message ends within the list".to_owned());
         }
-        self.advance_list(connections, at);
+        self.advance_list(at);
     }
 
     /// Ends a list whose rest cannot be read.
-    pub(crate) fn on_list_broken(
-        &mut self,
-        connections: &mut Connections,
-        connection: ConnectionId,
-        message: ListMessage,
-    ) {
+    pub(crate) fn on_list_broken(&mut self, connection: ConnectionId, message: ListMessage) {
         if let Some(at) = self.lists.find(connection, message) {
             self.lists.open[at].fail("a fragment of the list is missing".to_owned());
-            self.advance_list(connections, at);
+            self.advance_list(at);
         }
     }
 
     /// Ends lists without new data for [`LIST_STALL_TIME`].
-    pub(crate) fn end_stalled_lists(&mut self, connections: &mut Connections) {
+    pub(crate) fn end_stalled_lists(&mut self) {
         for at in (0..self.lists.open.len()).rev() {
             let list = &mut self.lists.open[at];
             let is_stalled = list.failure.is_none()
@@ -165,18 +139,13 @@ impl<M: Mailboxes> ProcessRegistry<M> {
                     "no more of the list arrived for {} s",
                     LIST_STALL_TIME.as_secs()
                 ));
-                self.advance_list(connections, at);
+                self.advance_list(at);
             }
         }
     }
 
     /// Handles the outcome of a part, and continues with the next part.
-    pub(super) fn on_part_completed(
-        &mut self,
-        connections: &mut Connections,
-        id: ListId,
-        outcome: Outcome,
-    ) {
+    pub(super) fn on_part_completed(&mut self, id: ListId, outcome: Outcome) {
         let Some(at) = self.lists.open.iter().position(|list| list.id == id) else {
             return;
         };
@@ -191,40 +160,40 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         }
         // The node was not read meanwhile, so it must not count as silent.
         list.last_arrived = now;
-        if let Some(connection) = connections.schedule_flush(list.connection) {
+        if let Some(connection) = self.connections.schedule_flush(list.connection) {
             connection.last_received = now;
         }
-        self.advance_list(connections, at);
+        self.advance_list(at);
     }
 
     /// Submits the next part to the graph, or answers the caller.
-    fn advance_list(&mut self, connections: &mut Connections, at: usize) {
+    fn advance_list(&mut self, at: usize) {
         let list = &mut self.lists.open[at];
         if list.is_part_due()
             && let Some(Part { changes, id_terms }) = list.parts.pop_front()
         {
             list.in_flight = Some(changes.len());
-            let (connection, id) = (list.connection, list.id);
-            return self.submit(connection, None, changes, id_terms, Some(id));
+            let call = PendingCall {
+                connection: list.connection,
+                from: None,
+                id_terms,
+                list: Some(list.id),
+            };
+            return self.submit(call, changes);
         }
         if !list.is_over() {
             return;
         }
         let list = self.lists.open.swap_remove(at);
-        let from = list.from.as_deref().and_then(|from| Raw::parse(from).ok());
-        let from = from.map(|(from, _)| from);
-        match list.failure {
-            None => answer(connections, list.connection, from, |out| {
-                crate::term::write::atom(out, "ok")
-            }),
-            Some(why) => {
-                let sentence = format!(
-                    "{why}; at least the first {} subscriptions of this long list were changed; \
-                     it is safe to send them again",
-                    list.done
-                );
-                answer_error(connections, list.connection, from, &sentence);
-            }
-        }
+        let done = list.failure.map_or(Ok(()), |why| {
+            Err(format!(
+                "{why}; at least the first {} subscriptions of this long list were changed; it is \
+                 safe to send them again",
+                list.done
+            )
+            .into())
+        });
+        let caller = Caller::restore(list.connection, list.from.as_deref());
+        self.connections.answer_result(caller, done);
     }
 }

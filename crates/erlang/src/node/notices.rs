@@ -8,16 +8,16 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use ::router::Mailboxes;
 use graph::Id;
 use reactor::SlotKey;
+use router::Mailboxes;
 use server::{ProcessEdge, SnapshotPlace};
 
-use super::ProcessRegistry;
-use super::pending_notices::{Snapshot, is_open};
-use crate::connections::{Connections, DeliveryOutcome};
+use super::Node;
+use crate::connections::DeliveryOutcome;
 use crate::id_terms::IdTerms;
 use crate::limits::{NOTICES_PER_TURN, SESSIONS_REAPED_PER_TURN, SNAPSHOT_KEYS_PER_TURN};
+use crate::sessions::Snapshot;
 use crate::term::write;
 
 /// Value for an unknown number of lost events.
@@ -65,7 +65,7 @@ fn snapshot(id_terms: &IdTerms, ids: &[Id], is_first: bool, has_more: bool) -> R
     out.into()
 }
 
-impl<M: Mailboxes> ProcessRegistry<M> {
+impl<M: Mailboxes> Node<M> {
     /// Queues a session once, to be served when its connection has room.
     fn schedule(&mut self, slot: SlotKey) {
         if let Some(session) = self.sessions.get(slot)
@@ -123,7 +123,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
     /// the notice before its next event.
     pub(crate) fn note_loss_by_any(&mut self) {
         for index in 0..self.sessions.slots() {
-            if let Some(slot) = self.sessions.at(index) {
+            if let Some((slot, _)) = self.sessions.at(index) {
                 self.note_loss(slot, LOST_UNKNOWN);
             }
         }
@@ -131,11 +131,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
 
     /// Sends changes of presence to sessions. A session whose connection has no room gets a
     /// snapshot later.
-    pub(crate) fn tell_presence<'a>(
-        &mut self,
-        connections: &mut Connections,
-        edges: impl Iterator<Item = ProcessEdge<'a>>,
-    ) {
+    pub(crate) fn tell_presence<'a>(&mut self, edges: impl Iterator<Item = ProcessEdge<'a>>) {
         let mut messages = HashMap::<u32, Rc<[u8]>>::new();
         for told in edges {
             let Some(session) = self.sessions.get(told.session) else {
@@ -148,9 +144,8 @@ impl<M: Mailboxes> ProcessRegistry<M> {
             let id_terms = &self.id_terms;
             let message = messages.entry(told.number);
             let message = message.or_insert_with(|| edge(id_terms, told.id, told.online));
-            let is_sent = connections.has_room(process.connection)
-                && connections.deliver(process.connection, process.number(), message)
-                    != DeliveryOutcome::Shed;
+            let is_sent = self.connections.has_room(process.connection)
+                && self.connections.deliver(process, message) != DeliveryOutcome::Shed;
             if !is_sent {
                 self.schedule_snapshot(told.session);
             }
@@ -158,12 +153,12 @@ impl<M: Mailboxes> ProcessRegistry<M> {
     }
 
     /// Sends notices to sessions whose connections have room, a bounded number in each turn.
-    pub(crate) fn serve_notices(&mut self, connections: &mut Connections) {
+    pub(crate) fn serve_notices(&mut self) {
         self.continue_round();
         let waiting = &mut self.notices.waiting;
         let ready = &mut self.notices.ready;
         waiting.retain(|&connection, slots| {
-            let stays = !is_open(connections, connection);
+            let stays = !self.connections.may_go_on(connection);
             if !stays {
                 ready.extend(slots.drain(..));
             }
@@ -181,9 +176,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
                 continue;
             };
             let process = session.process;
-            if connections.get(process.connection).is_some()
-                && !connections.has_room(process.connection)
-            {
+            if !self.connections.may_go_on(process.connection) {
                 let waiting = self.notices.waiting.entry(process.connection);
                 waiting.or_default().push(slot);
                 continue;
@@ -191,29 +184,24 @@ impl<M: Mailboxes> ProcessRegistry<M> {
             session.is_scheduled = false;
             if session.lost > 0 {
                 let notice = gap(session.lost);
-                match connections.deliver(process.connection, process.number(), &notice) {
+                match self.connections.deliver(process, &notice) {
                     // The node is disconnected, and with it the process.
                     DeliveryOutcome::Shed => continue,
                     DeliveryOutcome::Written | DeliveryOutcome::Queued => session.lost = 0,
                 }
             }
-            keys_left -= self.send_snapshot(connections, slot, keys_left);
+            keys_left -= self.send_snapshot(slot, keys_left);
         }
     }
 
     /// Sends the next part of a session's snapshot, if one is due. Returns the number of
     /// subscriptions checked.
-    fn send_snapshot(
-        &mut self,
-        connections: &mut Connections,
-        slot: SlotKey,
-        limit: usize,
-    ) -> usize {
+    fn send_snapshot(&mut self, slot: SlotKey, limit: usize) -> usize {
         let Some(Snapshot { place, is_first }) = self.notices.snapshots.remove(&slot) else {
             return 0;
         };
         // Until presence is known, all sessions get their snapshot later.
-        let presence = self.presence.as_ref();
+        let presence = self.config.presence.as_ref();
         let Some(presence) = presence.filter(|presence| presence.is_settled()) else {
             return 0;
         };
@@ -225,8 +213,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         let has_piece = next.is_none() || !ids.is_empty();
         if has_piece {
             let piece = snapshot(&self.id_terms, &ids, is_first, next.is_some());
-            let process = session.process;
-            let _ = connections.deliver(process.connection, process.number(), &piece);
+            let _ = self.connections.deliver(session.process, &piece);
         }
         if let Some(place) = next {
             let is_first = is_first && !has_piece;
@@ -246,8 +233,7 @@ impl<M: Mailboxes> ProcessRegistry<M> {
         let slots = self.sessions.slots();
         let to = from.saturating_add(SESSIONS_REAPED_PER_TURN).min(slots);
         for index in from..to {
-            if let Some(slot) = self.sessions.at(index)
-                && let Some(session) = self.sessions.get(slot)
+            if let Some((slot, session)) = self.sessions.at(index)
                 && session.hears_presence
             {
                 self.schedule_snapshot(slot);
