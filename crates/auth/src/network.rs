@@ -23,13 +23,19 @@ pub struct Network {
 }
 
 /// Reason why a text is not a [`Network`]. Its `Display` is a sentence for the operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkError {
     /// No IP address.
+    #[error("it is not an IP address; write one like 10.0.0.0/8 or ::1")]
     Address,
     /// A prefix that is not a number, or longer than the address.
+    #[error("the length behind the slash must be a number from 0 to 32, or to 128 for IPv6")]
     Prefix,
     /// Bits beyond the prefix are set.
+    #[error(
+        "the address has bits beyond the length behind the slash; set them to zero, or leave the \
+         length out for a single address"
+    )]
     HostBits,
 }
 
@@ -101,23 +107,6 @@ impl fmt::Display for Network {
         write!(f, "{}/{}", self.address, self.prefix)
     }
 }
-
-impl fmt::Display for NetworkError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Address => "it is not an IP address; write one like 10.0.0.0/8 or ::1",
-            Self::Prefix => {
-                "the length behind the slash must be a number from 0 to 32, or to 128 for IPv6"
-            }
-            Self::HostBits => {
-                "the address has bits beyond the length behind the slash; set them to zero, or \
-                 leave the length out for a single address"
-            }
-        })
-    }
-}
-
-impl core::error::Error for NetworkError {}
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,6 @@
 mod deadlines;
 mod elsewhere;
 
-use core::fmt;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -125,15 +124,22 @@ pub struct Redeemed {
 }
 
 /// Reason why a ticket is not issued or not accepted. Its `Display` is a sentence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TicketError {
     /// There are [`TICKETS_MAX`] already.
+    #[error("the server has issued too many tickets; try again in a moment")]
     Full,
     /// No id, or more than [`TICKET_IDS_MAX`].
+    #[error("a ticket needs 1 to 128 ids")]
     Ids,
     /// A ttl of zero or of more than [`TICKET_TTL_SECONDS_MAX`].
+    #[error("the ttl of a ticket is 1 second to 1 hour")]
     Ttl,
     /// The ticket was never issued, or is no longer valid.
+    #[error(
+        "The ticket is not good: it was not used in time, or its session ended more than two \
+         minutes ago. Get a new one."
+    )]
     Unknown,
 }
 
@@ -390,19 +396,3 @@ pub fn hash(secret: &[u8; 16]) -> Hash {
     hash.copy_from_slice(digest::digest(&digest::SHA256, secret).as_ref());
     hash
 }
-
-impl fmt::Display for TicketError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Full => "the server has issued too many tickets; try again in a moment",
-            Self::Ids => "a ticket needs 1 to 128 ids",
-            Self::Ttl => "the ttl of a ticket is 1 second to 1 hour",
-            Self::Unknown => {
-                "The ticket is not good: it was not used in time, or its session ended more than \
-                 two minutes ago. Get a new one."
-            }
-        })
-    }
-}
-
-impl core::error::Error for TicketError {}
