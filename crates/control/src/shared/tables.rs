@@ -2,7 +2,7 @@
 //!
 //! Owns the numbers of the tables and the form of their rows, which are on disk and in snapshots.
 
-use std::fmt;
+use std::fmt::Display;
 
 use auth::bans::{BAN_SECONDS_MAX, BANS_MAX, BanError};
 use auth::policy::MAX_LIFETIME_SECONDS;
@@ -302,22 +302,14 @@ pub(super) fn read(rows: &SharedRows, mut each: impl FnMut(u64, IdentityPiece)) 
 }
 
 /// Returns the error that there are too many, if a row has no room.
-fn or_full(put: Result<(), Full>, full: &impl fmt::Display) -> Result<(), IdentityError> {
+fn or_full(put: Result<(), Full>, full: &impl Display) -> Result<(), IdentityError> {
     put.map_err(|Full| IdentityError::full(full))
 }
 
 /// There is no room for another id that hides, beside as many as these.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} ids hide, which is the limit; show others again first")]
 struct TooManyHidden(usize);
-
-impl fmt::Display for TooManyHidden {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} ids hide, which is the limit; show others again first",
-            self.0
-        )
-    }
-}
 
 impl TicketRow {
     fn to_bytes(&self) -> Vec<u8> {
