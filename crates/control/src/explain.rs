@@ -10,6 +10,7 @@ use axum::extract::{Request, State};
 use graph::{Graph, Id};
 use presence::Online;
 use serde::Serialize;
+use serde_json::{Value, json};
 use server::SessionReport;
 
 use crate::api::{Api, Shared};
@@ -54,14 +55,7 @@ struct Session {
     backlog_frames: usize,
     backlog_bytes: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
-    last_gap: Option<LastGap>,
-}
-
-/// The latest notice of lost events.
-#[derive(Serialize)]
-struct LastGap {
-    lost: u64,
-    seconds_ago: f64,
+    last_gap: Option<Value>,
 }
 
 /// `GET /v1/explain`
@@ -196,10 +190,9 @@ impl Session {
             behind: report.is_behind,
             backlog_frames: report.backlog_frames,
             backlog_bytes: report.backlog_bytes,
-            last_gap: report.last_gap.map(|gap| LastGap {
-                lost: gap.lost,
-                seconds_ago: gap.ago.as_secs_f64(),
-            }),
+            last_gap: report
+                .last_gap
+                .map(|gap| json!({ "lost": gap.lost, "seconds_ago": gap.ago.as_secs_f64() })),
         }
     }
 }

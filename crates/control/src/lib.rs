@@ -68,10 +68,8 @@ mod client_events;
 mod history;
 /// Changes of the graph, awaited without blocking a thread.
 mod change;
-/// Single subscriptions, and listing them.
+/// Single subscriptions, all of an id, and listing them.
 mod subscriptions;
-/// Replacing or removing all subscriptions of an id.
-mod replace_subscriptions;
 /// Many subscriptions with one request.
 mod bulk;
 /// Downloads of the graph.

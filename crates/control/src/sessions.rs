@@ -9,6 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use graph::Id;
 use serde::Serialize;
+use serde_json::json;
 use server::SessionReport;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::{Instant, timeout_at};
@@ -91,11 +92,6 @@ pub(crate) async fn inspect(State(api): State<Shared>, request: Request) -> Answ
     })
 }
 
-#[derive(Serialize)]
-struct Slowest {
-    sessions: Vec<Session>,
-}
-
 /// `GET /v1/slowest`
 pub(crate) async fn slowest(State(api): State<Shared>, request: Request) -> Answered {
     let query = Query::parse(request.uri(), &["limit"])?;
@@ -105,7 +101,7 @@ pub(crate) async fn slowest(State(api): State<Shared>, request: Request) -> Answ
         gathered.map_err(|_: Vec<Session>| late(format_args!("not all workers have reported")))?;
     sessions.sort_by_key(|session| Reverse(session.backlog_bytes));
     sessions.truncate(limit);
-    in_json(Slowest { sessions })
+    in_json(json!({ "sessions": sessions }))
 }
 
 /// Returns what the workers report, or as much as came in time.

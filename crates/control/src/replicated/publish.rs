@@ -5,7 +5,7 @@ use axum::response::Response;
 use history::Reach;
 use replication::{AppendError, CommandResult, Wait};
 use router::Event;
-use serde::Serialize;
+use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::{Replicated, append, command, sentence};
@@ -24,12 +24,6 @@ pub(crate) struct Keyed {
     pub(crate) key: Digest,
     /// What the request publishes.
     pub(crate) request: Digest,
-}
-
-/// Receipt of which nothing but the id is known.
-#[derive(Serialize)]
-struct IdAlone {
-    id: String,
 }
 
 /// Publishes an event and answers with its receipt over all nodes.
@@ -119,7 +113,8 @@ impl Replicated {
             sleep(FIRST_ANSWER_INTERVAL).await;
         }
         let id = api.router().event_id(claim.first.number()).to_string();
-        let receipt = serde_json::to_vec(&IdAlone { id }).expect("a string is JSON");
+        // Nothing but the id is known.
+        let receipt = json!({ "id": id }).to_string();
         Ok(again(StatusCode::ACCEPTED, receipt.into()))
     }
 
