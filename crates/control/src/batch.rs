@@ -22,7 +22,7 @@ use axum::extract::{Request, State};
 use crate::api::Shared;
 use crate::body::prompt_chunk;
 use crate::caller::Caller;
-use crate::idempotency::{self, Begun, Fingerprint, Fingerprinting, again, of_another};
+use crate::idempotency::{self, Begun, Fingerprinting};
 use crate::items::Shape;
 use crate::limits::{LINE_FACTOR, LINE_OVERHEAD};
 use crate::problem::{Answered, Problem};
@@ -56,13 +56,10 @@ pub(crate) async fn publish(State(api): State<Shared>, request: Request) -> Answ
         }
         let request = || Fingerprinting::new(&target(&head.uri), &head.headers);
         if let Some(key) = key
-            && let Some(answer) = replicated.shared.answer(&Digest(key))
+            && let Some(answer) = replicated.shared.answer(&key)
         {
             let request = fingerprint(body, request()).await?;
-            return match answer.request == Digest(request.0) {
-                true => Ok(again(answer.status, answer.body.into())),
-                false => Err(of_another()),
-            };
+            return answer.again(request);
         }
         let line_bytes_max = line_bytes_max(api.event_bytes_max);
         let stream = Stream::open(body, shape, line_bytes_max, key.map(|_| request())).await?;
@@ -70,7 +67,7 @@ pub(crate) async fn publish(State(api): State<Shared>, request: Request) -> Answ
             stream,
             caller,
             is_stored,
-            key: key.map(Digest),
+            key,
         };
         return match receipts {
             Receipts::Each => Ok(replicated::each::answer(api, replicated, batch)),
@@ -116,7 +113,7 @@ fn no_single_receipts() -> Problem {
 }
 
 /// Reads a body that is not published again.
-async fn fingerprint(mut body: Body, mut request: Fingerprinting) -> Result<Fingerprint, Problem> {
+async fn fingerprint(mut body: Body, mut request: Fingerprinting) -> Result<Digest, Problem> {
     while let Some(piece) = prompt_chunk(&mut body).await? {
         request.update(&piece);
     }

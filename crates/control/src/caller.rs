@@ -133,23 +133,18 @@ impl Caller {
 
     /// Returns why it may not name an id; `None` if it may.
     pub(crate) fn refusal_of_id(&self, id: &Id) -> Option<String> {
-        let token = match &self.0 {
-            Kind::Unknown => return Some("the caller is not known".to_owned()),
-            Kind::Local => return None,
-            Kind::Bearer(token) => token,
+        if self.may_name(id) {
+            return None;
+        }
+        let Some(token) = self.token() else {
+            return Some("the caller is not known".to_owned());
         };
-        (!self.may_name(id)).then(|| {
-            format!(
-                "the token `{}` may only name ids that begin with {}, and `{id}` does not",
-                token.name,
-                token
-                    .prefixes()
-                    .iter()
-                    .map(|prefix| format!("`{prefix}`"))
-                    .collect::<Vec<_>>()
-                    .join(" or ")
-            )
-        })
+        let prefixes = token.prefixes().iter().map(|prefix| format!("`{prefix}`"));
+        Some(format!(
+            "the token `{}` may only name ids that begin with {}, and `{id}` does not",
+            token.name,
+            prefixes.collect::<Vec<_>>().join(" or ")
+        ))
     }
 }
 

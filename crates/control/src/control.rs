@@ -315,15 +315,6 @@ impl Control {
         self.tls.clone()
     }
 
-    /// Replaces the tokens: [`LiveTokens::replace`].
-    ///
-    /// # Errors
-    ///
-    /// When there would be no token where one is needed.
-    pub fn reload_tokens(&self, tokens: Tokens) -> Result<(), StartError> {
-        self.tokens.replace(tokens)
-    }
-
     /// Stops listening, waits up to two seconds for requests in flight, and ends the threads.
     pub fn stop(mut self) {
         let Some(Running { runtime, listeners }) = self.running.take() else {

@@ -42,10 +42,8 @@ mod body;
 mod items;
 /// Streamed request bodies, and the errors of their items.
 mod stream;
-/// JSON of requests, and what is said of JSON that is wrong.
+/// JSON of requests and answers, and what is said of JSON that is wrong.
 mod json;
-/// JSON on one line.
-mod one_line;
 /// Payloads of events, from request bodies.
 mod payload;
 /// CloudEvents, from request bodies.

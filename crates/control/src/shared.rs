@@ -31,9 +31,10 @@ use replication::{Append, Applied, DecodeError};
 use server::Handle;
 
 use crate::error::IdentityError;
+use crate::idempotency::Stored;
 use crate::limits::{Limits, SHARED_FAILURES_MAX};
 use crate::time::now;
-use keys::{Answer, Claim};
+use keys::Claim;
 use piece::{Digest, IdentityPiece, SharedPiece};
 
 /// Shared state of one node: what the log hands it, and what the control API asks of it.
@@ -84,7 +85,7 @@ impl SharedState {
     }
 
     /// Returns the answer to a request with a key, if it is known.
-    pub(crate) fn answer(&self, key: &Digest) -> Option<Answer> {
+    pub(crate) fn answer(&self, key: &Digest) -> Option<Stored> {
         keys::answer(&self.rows.lock(), key)
     }
 

@@ -21,8 +21,8 @@ use crate::body::event_too_large;
 use crate::caller::Caller;
 use crate::cloudevents;
 use crate::items::Item;
-use crate::json::{object, sentence};
-use crate::one_line::on_one_line;
+use crate::json::{object, on_one_line, sentence};
+use crate::stream::Stream;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -66,14 +66,19 @@ impl<'de> Deserialize<'de> for LineEventType {
     }
 }
 
-/// The event of a line that the caller may publish, or the sentence that says why there is none.
-pub(super) fn allowed(
-    item: &Item<'_>,
+/// Returns the number of the next line at hand, and its event if the caller may publish it, or the
+/// sentence that says why there is none.
+pub(super) fn next(
+    stream: &mut Stream,
     event_bytes_max: usize,
     caller: &Caller,
-) -> Result<Event, String> {
-    let event = event(item, event_bytes_max)?;
-    caller.refusal_of_id(&event.subject).map_or(Ok(event), Err)
+) -> Option<(u64, Result<Event, String>)> {
+    let item = match stream.items.next()? {
+        Ok(item) => item,
+        Err((number, fault)) => return Some((number, Err(fault.to_string()))),
+    };
+    let allowed = |event: Event| caller.refusal_of_id(&event.subject).map_or(Ok(event), Err);
+    Some((item.number, event(&item, event_bytes_max).and_then(allowed)))
 }
 
 /// Returns the event of a line, or the sentence that says why it has none.

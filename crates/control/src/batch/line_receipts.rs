@@ -20,6 +20,7 @@ use super::line;
 use super::outbox::{Left, Outbox, Room, late, outbox};
 use crate::api::{Api, Shared};
 use crate::caller::Caller;
+use crate::json::push_line;
 use crate::limits::{ANSWER_CHUNK_BYTES, Limits, RECEIPT_WAIT, WINDOW_EVENTS_MAX};
 use crate::metrics::published::Counting;
 use crate::receipt::{Receipt, unsettled};
@@ -132,36 +133,35 @@ impl Batch<'_> {
 
     /// Works off the next line at hand: how many ids are online for it.
     fn line(&mut self) -> Option<u64> {
-        let (number, error) = match self.stream.items.next()? {
-            Err((number, fault)) => (number, fault.to_string()),
-            Ok(item) => match line::allowed(&item, self.api.event_bytes_max, &self.caller) {
-                Err(error) => (item.number, error),
-                Ok(event) => {
-                    let (line, bytes) = (item.number, event.payload.bytes().len());
-                    let router = self.api.router();
-                    let reach = Reach::Subscribers;
-                    let accepted = router.deliver(event, reach, self.is_stored, &self.spare);
-                    self.counting.add(accepted.audience.online);
-                    // With nobody online there is no delivery, and the tally serves again, unless
-                    // it waits for the disk.
-                    let waits = accepted.audience.online != 0 || self.api.router().has_log();
-                    let tally = waits.then(|| std::mem::take(&mut self.spare));
-                    if tally.is_none() && self.window.is_empty() {
-                        self.receipt(accepted, Counts::default(), 0);
-                    } else {
-                        self.window.push(Waiting::Receipt {
-                            line,
-                            accepted,
-                            tally,
-                            bytes,
-                        });
-                    }
-                    return Some(accepted.audience.online);
-                }
-            },
+        let most = self.api.event_bytes_max;
+        let (line, event) = line::next(&mut self.stream, most, &self.caller)?;
+        let event = match event {
+            Ok(event) => event,
+            Err(error) => {
+                self.fail(line, error);
+                return Some(0);
+            }
         };
-        self.fail(number, error);
-        Some(0)
+        let bytes = event.payload.bytes().len();
+        let router = self.api.router();
+        let reach = Reach::Subscribers;
+        let accepted = router.deliver(event, reach, self.is_stored, &self.spare);
+        self.counting.add(accepted.audience.online);
+        // With nobody online there is no delivery, and the tally serves again, unless it waits for
+        // the disk.
+        let waits = accepted.audience.online != 0 || router.has_log();
+        let tally = waits.then(|| std::mem::take(&mut self.spare));
+        if tally.is_none() && self.window.is_empty() {
+            self.receipt(accepted, Counts::default(), 0);
+        } else {
+            self.window.push(Waiting::Receipt {
+                line,
+                accepted,
+                tally,
+                bytes,
+            });
+        }
+        Some(accepted.audience.online)
     }
 
     /// Puts a bad line at its place.
@@ -212,8 +212,7 @@ impl Batch<'_> {
     }
 
     fn write(&mut self, line: &impl Serialize) {
-        serde_json::to_writer(&mut self.lines, line).expect("numbers and strings are JSON");
-        self.lines.push(b'\n');
+        push_line(&mut self.lines, line);
     }
 
     /// Waits for the first receipt and, if no line is at hand, for more of the body.

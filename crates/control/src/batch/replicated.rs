@@ -183,21 +183,14 @@ impl<'a> Pipeline<'a> {
             let (number, command) = match self.next.take() {
                 Some(next) => next,
                 None => {
-                    let Some(item) = self.stream.items.next() else {
-                        return Pause::Starved;
-                    };
-                    let event = match item {
-                        Err((number, fault)) => Err((number, fault.to_string())),
-                        Ok(item) => line::allowed(&item, self.api.event_bytes_max, &self.caller)
-                            .map(|event| (item.number, event))
-                            .map_err(|error| (item.number, error)),
-                    };
-                    match event {
-                        Ok((number, event)) => {
+                    let most = self.api.event_bytes_max;
+                    match line::next(&mut self.stream, most, &self.caller) {
+                        None => return Pause::Starved,
+                        Some((number, Ok(event))) => {
                             let command = command(&event, Reach::Subscribers, self.is_stored);
                             (number, command)
                         }
-                        Err((line, error)) => {
+                        Some((line, Err(error))) => {
                             self.fail(line, error);
                             if self.turn.is_over(0) {
                                 return Pause::TurnOver;
@@ -331,7 +324,5 @@ fn content(commands: &[Command]) -> Digest {
             hashing.update(part);
         }
     }
-    let mut bytes = [0; 32];
-    bytes.copy_from_slice(hashing.finish().as_ref());
-    Digest(bytes)
+    Digest::of(hashing)
 }

@@ -136,16 +136,12 @@ impl Batch<'_> {
         let has_log = self.api.router().has_log();
         let mut planned = self.api.router().plan(&mut self.events);
         let pause = loop {
-            let Some(item) = self.stream.items.next() else {
+            let most = self.api.event_bytes_max;
+            let Some((number, event)) = line::next(&mut self.stream, most, &self.caller) else {
                 break Pause::Starved;
             };
-            let event = match item {
-                Err((number, fault)) => Err((number, fault.to_string())),
-                Ok(item) => line::allowed(&item, self.api.event_bytes_max, &self.caller)
-                    .map_err(|error| (item.number, error)),
-            };
             let online = match event {
-                Err((number, error)) => {
+                Err(error) => {
                     self.failures.add(number, error);
                     0
                 }

@@ -11,6 +11,7 @@ use replication::shared::{FOR_EVER, Full, Row, SharedRows};
 
 use super::piece::{Digest, KeyPiece};
 use super::tables::{ANSWER, CLAIM, REPEAT};
+use crate::idempotency::Stored;
 use crate::limits::IDEMPOTENCY_KEY_SECONDS;
 
 /// Part of a request that counts.
@@ -20,15 +21,6 @@ pub(crate) struct Claim {
     pub(crate) content: Digest,
     /// Position of its first event.
     pub(crate) first: Position,
-}
-
-/// Answer to a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Answer {
-    /// What the request publishes.
-    pub(crate) request: Digest,
-    pub(crate) status: StatusCode,
-    pub(crate) body: String,
 }
 
 /// Takes a piece. Returns how many of the commands after it do not count.
@@ -100,14 +92,14 @@ pub(super) fn passed_over(rows: &SharedRows, piece: &KeyPiece, position: Positio
 }
 
 /// Returns the answer to a request with a key, if it is known.
-pub(super) fn answer(rows: &SharedRows, key: &Digest) -> Option<Answer> {
+pub(super) fn answer(rows: &SharedRows, key: &Digest) -> Option<Stored> {
     let row = rows.get(ANSWER, &key.0)?;
     let (request, rest) = row.value.split_first_chunk()?;
     let (status, body) = rest.split_first_chunk()?;
-    Some(Answer {
+    Some(Stored {
         request: Digest(*request),
         status: StatusCode::from_u16(u16::from_le_bytes(*status)).ok()?,
-        body: String::from_utf8(body.into()).ok()?,
+        body: str::from_utf8(body).ok()?.to_owned().into(),
     })
 }
 
@@ -193,7 +185,7 @@ mod tests {
         );
         rows.advance(1000 + IDEMPOTENCY_KEY_SECONDS - 1);
         let found = answer(&rows, &key).unwrap();
-        assert_eq!((found.status.as_u16(), &*found.body), (202, "{}"));
+        assert_eq!((found.status.as_u16(), &*found.body), (202, &b"{}"[..]));
         assert_eq!(take(&mut rows, claim_of(1, 0), at(20)), 3);
         rows.advance(1000 + IDEMPOTENCY_KEY_SECONDS);
         assert_eq!((claim(&rows, key, 0), answer(&rows, &key)), (None, None));

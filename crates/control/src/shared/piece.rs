@@ -3,6 +3,7 @@
 //! Owns their form. A field may be added later if nodes that do not know it can do without.
 
 use auth::tickets::Hash;
+use aws_lc_rs::digest::Context;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
@@ -97,6 +98,15 @@ pub(crate) enum PresencePiece {
 /// SHA-256 of something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Digest(pub(crate) Hash);
+
+impl Digest {
+    /// Ends a hash.
+    pub(crate) fn of(hashing: Context) -> Self {
+        let mut hash = Hash::default();
+        hash.copy_from_slice(hashing.finish().as_ref());
+        Self(hash)
+    }
+}
 
 impl Serialize for Digest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::{Line, Outcome, Pipeline, Request, Settled, Step};
 use crate::api::Shared;
 use crate::batch::outbox::{Left, Outbox, Room, late, outbox};
+use crate::json::push_line;
 use crate::limits::ANSWER_CHUNK_BYTES;
 use crate::metrics::published::Counting;
 use crate::receipt::{Receipt, When};
@@ -113,7 +114,6 @@ impl Batch<'_> {
     }
 
     fn write(&mut self, line: &impl Serialize) {
-        serde_json::to_writer(&mut self.lines, line).expect("numbers and strings are JSON");
-        self.lines.push(b'\n');
+        push_line(&mut self.lines, line);
     }
 }

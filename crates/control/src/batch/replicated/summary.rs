@@ -13,7 +13,6 @@ use crate::metrics::published::Counting;
 use crate::problem::{Answered, Problem};
 use crate::receipt::is_zero;
 use crate::replicated::{Replicated, sentence};
-use crate::shared::piece::Digest;
 use crate::stream::Failures;
 
 /// Publishes a batch and sums its receipts.
@@ -30,7 +29,7 @@ pub(crate) async fn answer(api: &Api, replicated: &Replicated, request: Request)
     let summary = serde_json::to_vec(&summary).expect("numbers and strings are JSON");
     let request = batch.pipeline.stream.take_fingerprint();
     if let Some((key, request)) = batch.pipeline.key.zip(request) {
-        replicated.share_answer(key, Digest(request.0), StatusCode::OK, &summary);
+        replicated.share_answer(key, request, StatusCode::OK, &summary);
     }
     Ok(idempotency::answer(StatusCode::OK, summary.into()))
 }
