@@ -2,14 +2,57 @@
 
 use std::io::{self, BufRead, IsTerminal};
 
-use cli::arguments::Report;
+use clap::Args;
+use cli::arguments::{ControlArguments, Report};
 use cli::failure::Failure;
 use cli::output;
 use client::control_client::{ControlClient, EventMetadata, Receipt};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::arguments::{EventArguments, PublishArguments, SendArguments};
+pub(crate) const PUBLISH_HELP: &str = "\
+Examples:
+  encke publish rj \"hello\"
+  encke publish rj '{\"title\":\"Sky\"}' --json-data --type track
+  tail -f app.log | encke publish log -";
+
+pub(crate) const SEND_HELP: &str = "\
+Example:
+  encke send alice \"your order was shipped\"";
+
+/// Payload and type of an event.
+#[derive(Debug, Args)]
+pub(crate) struct EventArguments {
+    /// The payload. `-` publishes each line of standard input as an event, and so does no payload
+    /// if standard input is not a terminal
+    pub(crate) payload: Option<String>,
+    /// Type of the event, which subscribers receive with it
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) kind: Option<String>,
+    /// Publish the payload as JSON
+    #[arg(long)]
+    pub(crate) json_data: bool,
+    #[command(flatten)]
+    pub(crate) control: ControlArguments,
+    #[command(flatten)]
+    pub(crate) report: Report,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PublishArguments {
+    /// Id of the subject
+    pub(crate) subject: String,
+    #[command(flatten)]
+    pub(crate) event: EventArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SendArguments {
+    /// Id that receives the event
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) event: EventArguments,
+}
 
 /// Publishes an event about a subject.
 pub(crate) fn publish(arguments: &PublishArguments) -> Result<(), Failure> {
