@@ -30,6 +30,7 @@ use crate::publish::{self, is_stored, target};
 use crate::query::Query;
 use crate::shared::piece::Digest;
 use crate::stream::{Stream, announced};
+use line::Lines;
 
 #[derive(Debug, Clone, Copy)]
 enum Receipts {
@@ -49,6 +50,13 @@ pub(crate) async fn publish(State(api): State<Shared>, request: Request) -> Answ
     let words = [("each", Receipts::Each), ("summary", Receipts::Summary)];
     let receipts = query.word("receipts", &words)?.unwrap_or(Receipts::Each);
     let shape = announced(&head.headers)?.unwrap_or(Shape::Either);
+    let line_bytes_max = line_bytes_max(api.event_bytes_max);
+    let lines = |stream| Lines {
+        stream,
+        caller: caller.clone(),
+        event_bytes_max: api.event_bytes_max,
+        is_stored,
+    };
     if let Some(replicated) = api.replicated.clone() {
         let key = idempotency::shared_name(&head.headers, &caller, api.router())?;
         if key.is_some() && matches!(receipts, Receipts::Each) {
@@ -61,20 +69,13 @@ pub(crate) async fn publish(State(api): State<Shared>, request: Request) -> Answ
             let request = fingerprint(body, request()).await?;
             return answer.again(request);
         }
-        let line_bytes_max = line_bytes_max(api.event_bytes_max);
         let stream = Stream::open(body, shape, line_bytes_max, key.map(|_| request())).await?;
-        let batch = replicated::Request {
-            stream,
-            caller,
-            is_stored,
-            key,
-        };
+        let lines = lines(stream);
         return match receipts {
-            Receipts::Each => Ok(replicated::each::answer(api, replicated, batch)),
-            Receipts::Summary => replicated::summary::answer(&api, &replicated, batch).await,
+            Receipts::Each => Ok(replicated::each::answer(api, replicated, lines, key)),
+            Receipts::Summary => replicated::summary::answer(&api, &replicated, lines, key).await,
         };
     }
-    let line_bytes_max = line_bytes_max(api.event_bytes_max);
     let first = match api.keys.begin(&head.headers, &caller, api.router())? {
         None => None,
         Some(_) if matches!(receipts, Receipts::Each) => {
@@ -92,10 +93,10 @@ pub(crate) async fn publish(State(api): State<Shared>, request: Request) -> Answ
         }
     };
     let (first, request) = first.unzip();
-    let stream = Stream::open(body, shape, line_bytes_max, request).await?;
+    let lines = lines(Stream::open(body, shape, line_bytes_max, request).await?);
     match receipts {
-        Receipts::Each => Ok(line_receipts::answer(api, stream, caller, is_stored)),
-        Receipts::Summary => summary::answer(&api, stream, caller, is_stored, first).await,
+        Receipts::Each => Ok(line_receipts::answer(api, lines)),
+        Receipts::Summary => summary::answer(&api, lines, first).await,
     }
 }
 

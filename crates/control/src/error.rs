@@ -1,6 +1,5 @@
 //! Errors: why the control API does not start, or does not take tokens, tickets and bans.
 
-use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
 
@@ -84,44 +83,28 @@ impl TokensError {
 }
 
 /// Reason why a ticket, a revocation, a ban or a hidden id is refused.
-#[derive(Debug)]
-pub(crate) struct IdentityError {
-    pub(crate) sentence: String,
-    /// Whether there are too many. Otherwise the request is invalid.
-    pub(crate) is_full: bool,
+#[derive(Debug, Error)]
+pub(crate) enum IdentityError {
+    #[error(transparent)]
+    Ticket(#[from] TicketError),
+    #[error(transparent)]
+    Revocation(#[from] RevocationError),
+    #[error(transparent)]
+    Ban(#[from] BanError),
+    /// There is no room for another hidden id. The text is a sentence.
+    #[error("{0}")]
+    HiddenIdsFull(String),
 }
 
 impl IdentityError {
-    /// Makes the error that there are too many.
-    pub(crate) fn full(error: &impl Display) -> Self {
-        Self {
-            sentence: error.to_string(),
-            is_full: true,
-        }
-    }
-
-    fn new<E: PartialEq + Display>(error: &E, full: &E) -> Self {
-        Self {
-            sentence: error.to_string(),
-            is_full: error == full,
-        }
-    }
-}
-
-impl From<TicketError> for IdentityError {
-    fn from(error: TicketError) -> Self {
-        Self::new(&error, &TicketError::Full)
-    }
-}
-
-impl From<RevocationError> for IdentityError {
-    fn from(error: RevocationError) -> Self {
-        Self::new(&error, &RevocationError::Full)
-    }
-}
-
-impl From<BanError> for IdentityError {
-    fn from(error: BanError) -> Self {
-        Self::new(&error, &BanError::Full)
+    /// Returns whether there are too many. Otherwise the request is invalid.
+    pub(crate) const fn is_full(&self) -> bool {
+        matches!(
+            self,
+            Self::Ticket(TicketError::Full)
+                | Self::Revocation(RevocationError::Full)
+                | Self::Ban(BanError::Full)
+                | Self::HiddenIdsFull(_)
+        )
     }
 }

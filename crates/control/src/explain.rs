@@ -76,9 +76,8 @@ pub(crate) async fn explain(State(api): State<Shared>, request: Request) -> Answ
             asked.len()
         ))
     })?;
-    let facts = facts(&api, &subject, &subscriber, total, &reports);
+    let facts = facts(&api, &subject, &subscriber, total, reports);
     let (verdict, summary, reasons) = facts.explain();
-    let sessions = reports.into_iter().zip(facts.sessions);
     let answer = Explanation {
         subject,
         subscriber,
@@ -86,9 +85,7 @@ pub(crate) async fn explain(State(api): State<Shared>, request: Request) -> Answ
         summary,
         reasons,
         total,
-        sessions: sessions
-            .map(|(report, facts)| Session::new(&report, facts))
-            .collect(),
+        sessions: facts.sessions.into_iter().map(Session::from).collect(),
         node: facts.node.map(|node| node.name),
     };
     in_json(answer)
@@ -109,27 +106,23 @@ fn facts(
     subject: &Id,
     subscriber: &Id,
     total: usize,
-    reports: &[SessionReport],
+    reports: Vec<SessionReport>,
 ) -> Facts {
     let router = api.router();
     let now = now();
     let slow = api.server.stats().slow;
     let closed_slow = slow.iter().find(|(id, _)| id == subscriber);
     let online = api.server.presence().map(|presence| presence.online());
+    let session = |report| SessionFacts {
+        via: via(router.graph(), &report, subscriber, subject),
+        report,
+    };
     Facts {
         subject: subject.clone(),
         subscriber: subscriber.clone(),
         has_edge: is_subscribed(router.graph(), subscriber, subject),
         total,
-        sessions: reports
-            .iter()
-            .map(|report| SessionFacts {
-                via: via(router.graph(), report, subscriber, subject),
-                is_behind: report.is_behind,
-                waits: report.backlog_frames > 0,
-                last_gap: report.last_gap,
-            })
-            .collect(),
+        sessions: reports.into_iter().map(session).collect(),
         standing: api.server.standing(subscriber, now),
         closed_slow: closed_slow.map_or(0, |(_, count)| *count),
         has_history: router.recorder().is_some(),
@@ -180,13 +173,13 @@ fn is_subscribed(graph: &Graph, subscriber: &Id, subject: &Id) -> bool {
     subscriber == subject || edge().unwrap_or(false)
 }
 
-impl Session {
-    fn new(report: &SessionReport, facts: SessionFacts) -> Self {
+impl From<SessionFacts> for Session {
+    fn from(SessionFacts { report, via }: SessionFacts) -> Self {
         Self {
             session: format!("{:?}", report.session),
             transport: report.transport,
             worker: report.session.worker().0,
-            via: facts.via,
+            via,
             behind: report.is_behind,
             backlog_frames: report.backlog_frames,
             backlog_bytes: report.backlog_bytes,

@@ -262,10 +262,9 @@ fn time(text: &str) -> Result<Duration, String> {
 
 impl From<IdentityError> for Problem {
     fn from(error: IdentityError) -> Self {
-        if error.is_full {
-            Self::unavailable(error.sentence)
-        } else {
-            Self::bad("body", error.sentence)
+        match error.is_full() {
+            true => Self::unavailable(error.to_string()),
+            false => Self::bad("body", error),
         }
     }
 }

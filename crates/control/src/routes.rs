@@ -16,7 +16,7 @@ use crate::api::Shared;
 use crate::authorization::{UNAUTHENTICATED, authenticate, require};
 use crate::caller::Need::{self, AnyToken, Both, Nothing, Right, RightOverAll};
 use crate::live_tokens::LiveTokens;
-use crate::presence_requests::{feed, one, online};
+use crate::presence_requests::{self as presence, feed};
 use crate::problem::{Problem, method_not_allowed, not_found};
 use crate::tokens::Right::{Admin, Graph, Metrics, Publish, Sessions};
 use crate::{
@@ -93,11 +93,11 @@ pub(crate) fn table() -> Vec<Route<Shared>> {
         at("/v1/cursor").get(AnyToken, history::cursor),
         at("/v1/slowest").get(RightOverAll(Sessions), sessions::slowest),
         at("/v1/explain").get(Both(Sessions, Graph), explain::explain),
-        at("/v1/online").post(Right(Sessions), online::online),
+        at("/v1/online").post(Right(Sessions), presence::online),
         at("/v1/presence").get(Right(Sessions), feed::edges),
         at("/v1/presence/{id}")
-            .get(Right(Sessions), one::get)
-            .put(Right(Sessions), one::put),
+            .get(Right(Sessions), presence::get)
+            .put(Right(Sessions), presence::put),
         at("/v1/stats").get(Right(Metrics), stats::stats),
         at("/v1/cluster").get(Right(Metrics), cluster_status::cluster),
         at("/v1/cluster/nodes/{node}/drain").post(Right(Admin), cluster_status::drain),

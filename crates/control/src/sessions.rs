@@ -18,7 +18,7 @@ use crate::api::Shared;
 use crate::caller::Caller;
 use crate::identity;
 use crate::limits::{INSPECT_WAIT, SLOWEST_DEFAULT, SLOWEST_MAX};
-use crate::presence_requests::one::{self, OfId};
+use crate::presence_requests::{self, OfId};
 use crate::problem::{Answered, Problem, in_json};
 use crate::query::Query;
 use crate::shared::piece::IdentityPiece;
@@ -87,7 +87,7 @@ pub(crate) async fn inspect(State(api): State<Shared>, request: Request) -> Answ
         total: asked.len(),
         shown: sessions.len(),
         sessions,
-        presence: one::known(&api, &id),
+        presence: presence_requests::known(&api, &id),
         id,
     })
 }

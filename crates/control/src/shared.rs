@@ -148,8 +148,7 @@ impl SharedSink for SharedState {
         let Err(error) = self.apply(identity, &piece) else {
             return Ok(0);
         };
-        let sentence = &error.sentence;
-        tracing::warn!("a piece of the cluster's shared state has no effect here: {sentence}");
+        tracing::warn!("a piece of the cluster's shared state has no effect here: {error}");
         if piece.is_own {
             let mut failures = self.failures.lock();
             failures.insert(piece.position.number(), error);
@@ -218,8 +217,7 @@ fn restore(server: &Handle, rows: &SharedRows) {
     let now = now();
     tables::read(rows, |node, piece| {
         if let Err(error) = identities::apply(server, piece, node, false, now) {
-            let sentence = error.sentence;
-            tracing::warn!("a piece of stored state has no effect here: {sentence}");
+            tracing::warn!("a piece of stored state has no effect here: {error}");
         }
     });
 }

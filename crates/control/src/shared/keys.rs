@@ -7,10 +7,10 @@
 
 use axum::http::StatusCode;
 use replication::Position;
-use replication::shared::{FOR_EVER, Full, Row, SharedRows};
+use replication::shared::{FOR_EVER, Full, SharedRows};
 
 use super::piece::{Digest, KeyPiece};
-use super::tables::{ANSWER, CLAIM, REPEAT};
+use super::tables::{ANSWER, CLAIM, REPEAT, row};
 use crate::idempotency::Stored;
 use crate::limits::IDEMPOTENCY_KEY_SECONDS;
 
@@ -35,24 +35,14 @@ pub(super) fn take(rows: &mut SharedRows, piece: KeyPiece, position: Position) -
             let name = claim_name(key, part);
             if rows.get(CLAIM, &name).is_some() {
                 let name = position.number().to_be_bytes();
-                let row = Row {
-                    until: FOR_EVER,
-                    position,
-                    value: Box::default(),
-                };
                 // Eight bytes have room.
-                let _ = rows.put(REPEAT, &name, row);
+                let _ = rows.put(REPEAT, &name, row(FOR_EVER, position, []));
                 return passed(commands);
             }
             let until = rows.seconds() + IDEMPOTENCY_KEY_SECONDS;
             let first = position.number() + 1;
             let value = [&content.0[..], &first.to_le_bytes()].concat();
-            let row = Row {
-                until,
-                position,
-                value: value.into(),
-            };
-            let _ = rows.put(CLAIM, &name, row);
+            let _ = rows.put(CLAIM, &name, row(until, position, value));
         }
         KeyPiece::Answer {
             key,
@@ -64,13 +54,8 @@ pub(super) fn take(rows: &mut SharedRows, piece: KeyPiece, position: Position) -
             if let Some(claim) = rows.get(CLAIM, &claim_name(key, 0)) {
                 let until = claim.until;
                 let value = [&request.0[..], &status.to_le_bytes(), body.as_bytes()].concat();
-                let row = Row {
-                    until,
-                    position,
-                    value: value.into(),
-                };
                 // One that is too long is not kept: a repeat of the request is answered anew.
-                if rows.put(ANSWER, &key.0, row) == Err(Full) {
+                if rows.put(ANSWER, &key.0, row(until, position, value)) == Err(Full) {
                     rows.remove(ANSWER, &key.0);
                 }
             }

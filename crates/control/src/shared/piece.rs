@@ -151,36 +151,30 @@ impl IdentityPiece {
 
     /// Returns the command that carries it.
     pub(crate) fn command(&self) -> Command {
-        Command::Shared {
-            kind: self.kind(),
-            bytes: json(self),
-        }
+        command(self.kind(), self)
     }
 }
 
 impl KeyPiece {
     /// Returns the command that carries it.
     pub(crate) fn command(&self) -> Command {
-        Command::Shared {
-            kind: shared::IDEMPOTENCY_KEY,
-            bytes: json(self),
-        }
+        command(shared::IDEMPOTENCY_KEY, self)
     }
 }
 
 impl PresencePiece {
     /// Returns the command that carries it.
     pub(crate) fn command(&self) -> Command {
-        Command::Shared {
-            kind: shared::PRESENCE,
-            bytes: json(self),
-        }
+        command(shared::PRESENCE, self)
     }
 }
 
-fn json(piece: &impl Serialize) -> Bytes {
-    let bytes = serde_json::to_vec(piece);
-    bytes.expect("numbers and strings are JSON").into()
+fn command(kind: u8, piece: &impl Serialize) -> Command {
+    let bytes = serde_json::to_vec(piece).expect("numbers and strings are JSON");
+    Command::Shared {
+        kind,
+        bytes: bytes.into(),
+    }
 }
 
 #[cfg(test)]
