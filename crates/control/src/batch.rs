@@ -7,6 +7,8 @@
 mod line;
 /// A fast parser for ordinary lines.
 mod fast_path;
+/// The lines of a batch.
+mod lines;
 /// One receipt for each line, while the request is being read.
 mod line_receipts;
 /// The queue of receipts for a client that may read slowly.
@@ -30,7 +32,7 @@ use crate::publish::{self, is_stored, target};
 use crate::query::Query;
 use crate::shared::piece::Digest;
 use crate::stream::{Stream, announced};
-use line::Lines;
+use lines::Lines;
 
 #[derive(Debug, Clone, Copy)]
 enum Receipts {

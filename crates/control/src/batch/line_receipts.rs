@@ -16,7 +16,7 @@ use router::{Accepted, Counts, Tally};
 use serde::Serialize;
 use tokio::time::timeout;
 
-use super::line::Lines;
+use super::lines::Lines;
 use super::outbox::{Left, Outbox, Room, late, outbox};
 use crate::api::{Api, Shared};
 use crate::json::push_line;

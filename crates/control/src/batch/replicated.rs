@@ -18,7 +18,7 @@ use aws_lc_rs::digest::{Context as Hashing, SHA256};
 use history::Reach;
 use replication::{Append, AppendError, Applied, Command, Position, Wait};
 
-use super::line::Lines;
+use super::lines::Lines;
 use crate::api::Api;
 use crate::limits::{CHUNK_LINES_FACTOR, CHUNKS_MAX};
 use crate::replicated::{Appending, append, command};

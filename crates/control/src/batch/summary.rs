@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use router::{Audience, Counts, Tally};
 use serde::Serialize;
 
-use super::line::Lines;
+use super::lines::Lines;
 use crate::api::Api;
 use crate::idempotency::{self, First};
 use crate::limits::{Limits, WINDOW_EVENTS_MAX};

@@ -10,6 +10,7 @@ use router::Tally;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::line;
+use super::lines::Lines;
 use crate::api::Api;
 use crate::caller::Caller;
 use crate::items::{Items, Shape};
@@ -112,7 +113,7 @@ fn what_a_line_costs() {
                 Limits::USUAL,
             ));
             let body = || crate::tests::fake::stream(pieces.clone());
-            let open = async || line::Lines {
+            let open = async || Lines {
                 stream: Stream::open(body(), Shape::Lines, 1 << 20, None)
                     .await
                     .unwrap(),

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{Line, Outcome, Pipeline, Settled, Step};
 use crate::api::Shared;
-use crate::batch::line::Lines;
+use crate::batch::lines::Lines;
 use crate::batch::outbox::{Left, Outbox, Room, late, outbox};
 use crate::json::push_line;
 use crate::limits::ANSWER_CHUNK_BYTES;

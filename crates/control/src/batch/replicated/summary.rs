@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{Line, Pipeline, Settled, Step};
 use crate::api::Api;
-use crate::batch::line::Lines;
+use crate::batch::lines::Lines;
 use crate::idempotency::{self, of_another};
 use crate::metrics::published::Counting;
 use crate::problem::{Answered, Problem};
