@@ -208,16 +208,10 @@ impl ReceiptPrinter {
     }
 
     fn end(self) -> Result<(), Failure> {
-        let Sums {
-            events,
-            written,
-            queued,
-            shed,
-            failed,
-        } = self.sums;
+        let (events, failed) = (self.sums.events, self.sums.failed);
         if !self.report.json && !self.typed && events + failed > 0 {
             let plural = if events == 1 { "" } else { "s" };
-            let fate = fate(written, queued, shed);
+            let fate = fate(self.sums.written, self.sums.queued, self.sums.shed);
             let _ = output::line(format_args!("published {events} event{plural}: {fate}"))?;
         }
         if events == 0 && failed == 0 {
@@ -243,17 +237,9 @@ fn tell(receipt: &Receipt, report: Report) -> Result<(), Failure> {
 
 /// Returns a receipt as a sentence.
 fn sentence(receipt: &Receipt) -> String {
-    let Receipt {
-        id,
-        subscribers,
-        online,
-        written,
-        queued,
-        shed,
-        ..
-    } = receipt;
-    let plural = if *subscribers == 1 { "" } else { "s" };
-    let fate = fate(*written, *queued, *shed);
+    let (id, subscribers, online) = (&receipt.id, receipt.subscribers, receipt.online);
+    let plural = if subscribers == 1 { "" } else { "s" };
+    let fate = fate(receipt.written, receipt.queued, receipt.shed);
     format!("{id}: {subscribers} subscriber{plural}, {online} online; {fate}")
 }
 

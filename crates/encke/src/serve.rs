@@ -30,7 +30,7 @@ use graph::Graph;
 use machine::signals::Signals;
 use rustix::rand::{GetRandomFlags, getrandom};
 use sd_notify::NotifyState;
-use server::{AccessLog, Handle, Server};
+use server::{AccessLog, Server};
 use tls::TicketKeys;
 
 use crate::config::{self, Config, Flags, ServeFlags, Sources};
@@ -238,7 +238,6 @@ fn start(config: &Config, loaded: Loaded, parts: &mut Parts) -> Result<(), Failu
         key_sets: key_set_metrics.clone(),
         replicated: parts.cluster.as_ref().map(cluster_node::Node::replicated),
         webhook: webhook.clone(),
-        presence: presence_of(&handle),
     };
     let control = control::start(control, threads, handle.clone()).map_err(Failure::failed)?;
     let control = parts.control.insert(control);
@@ -282,15 +281,6 @@ fn start(config: &Config, loaded: Loaded, parts: &mut Parts) -> Result<(), Failu
     }
     tell_manager(&[NotifyState::Ready]);
     Ok(())
-}
-
-/// Returns what the control API needs of presence, if the server has it.
-fn presence_of(server: &Handle) -> Option<control::Presence> {
-    let presence = server.presence()?;
-    Some(control::Presence {
-        online: Arc::clone(presence.online()),
-        feed: Arc::clone(presence.feed()),
-    })
 }
 
 fn handle_signals(

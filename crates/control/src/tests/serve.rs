@@ -29,7 +29,6 @@ fn config() -> Config {
         key_sets: crate::JwksMetrics::default(),
         replicated: None,
         webhook: None,
-        presence: None,
     }
 }
 
