@@ -224,8 +224,8 @@ impl Tickets {
     }
 
     /// Notes that `session` has ended: its ticket is good for a reconnect for
-    /// [`RECONNECT_SECONDS`] more. Returns whether it had the ticket: another session may have it by
-    /// now.
+    /// [`RECONNECT_SECONDS`] more. Returns whether it had the ticket: another session may have it
+    /// by now.
     pub fn release(&mut self, hash: &Hash, session: u64, now: UnixSeconds) -> bool {
         self.forget_until(now);
         let state = self.by_hash.get(hash).map(|ticket| ticket.state);

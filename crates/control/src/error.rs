@@ -36,8 +36,8 @@ pub enum StartError {
     Threads(#[source] io::Error),
     /// Other machines can reach the address, and there is no token.
     #[error(
-        "the control listener on {address} can be reached from other machines and has no token; set \
-         one with --control-token-file or --control-tokens, or listen on 127.0.0.1"
+        "the control listener on {address} can be reached from other machines and has no token; \
+         set one with --control-token-file or --control-tokens, or listen on 127.0.0.1"
     )]
     TokenMissing {
         /// The address.
@@ -48,8 +48,8 @@ pub enum StartError {
     Tokens(#[source] TokensError),
     /// A reload would leave no token where one is needed.
     #[error(
-        "the control listener can be reached from other machines and would have no token; the tokens \
-         in force stay; set one with --control-token-file or --control-tokens"
+        "the control listener can be reached from other machines and would have no token; the \
+         tokens in force stay; set one with --control-token-file or --control-tokens"
     )]
     TokensRemoved,
     /// The demo page is configured where other machines could use it.
@@ -60,8 +60,8 @@ pub enum StartError {
     DemoNotPrivate,
     /// Revocations, bans and hidden ids that are stored with the graph cannot be read.
     #[error(
-        "the revocations, bans and hidden ids that are stored with the graph cannot be read: {0}; use \
-         the version that wrote them, or a newer one"
+        "the revocations, bans and hidden ids that are stored with the graph cannot be read: {0}; \
+         use the version that wrote them, or a newer one"
     )]
     Stored(DecodeError),
 }

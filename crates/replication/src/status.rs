@@ -8,8 +8,8 @@ use crate::incarnation::Incarnation;
 use crate::position::StreamSequence;
 use crate::report::{NodeCounters, NodeState, seconds};
 
-/// Status of this node in its cluster, for readiness, metrics and `/v1/cluster`, which shows it with
-/// these names.
+/// Status of this node in its cluster, for readiness, metrics and `/v1/cluster`, which shows it
+/// with these names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Status {
     /// Name of this node.

@@ -1,7 +1,7 @@
 //! Sources of values: the file, the environment, the flags. Later ones have precedence.
 //!
-//! A reload reads them again: the file may have changed in between, the flags and the environment of
-//! a process do not. Owns the check that names are known. Must never interpret a value.
+//! A reload reads them again: the file may have changed in between, the flags and the environment
+//! of a process do not. Owns the check that names are known. Must never interpret a value.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
