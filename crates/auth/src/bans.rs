@@ -1,7 +1,5 @@
 //! Bans: ids that may not log in until a time.
 
-use core::fmt;
-
 use crate::expiring::{ExpiringMap, Full};
 use crate::time::UnixSeconds;
 
@@ -18,11 +16,13 @@ pub struct Bans {
 }
 
 /// Reason why an id cannot be banned. Its `Display` is a sentence for the operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BanError {
     /// There are [`BANS_MAX`] already.
+    #[error("65,536 ids are banned already; lift a ban, or wait until some lapse")]
     Full,
     /// The ban is longer than [`BAN_SECONDS_MAX`].
+    #[error("a ban lasts at most 30 days")]
     TooLong,
 }
 
@@ -78,14 +78,3 @@ impl Bans {
         self.ids.forget_until(now);
     }
 }
-
-impl fmt::Display for BanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Full => "65,536 ids are banned already; lift a ban, or wait until some lapse",
-            Self::TooLong => "a ban lasts at most 30 days",
-        })
-    }
-}
-
-impl core::error::Error for BanError {}

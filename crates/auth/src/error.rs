@@ -3,8 +3,6 @@
 //! A sentence must never repeat a part of the token, because it appears in a header field and may
 //! appear in a log.
 
-use core::fmt;
-
 /// Error code of the `Bearer` scheme (RFC 6750, section 3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorCode {
@@ -38,7 +36,8 @@ impl ErrorCode {
 
 /// Reason to refuse a token. Its `Display` is a sentence for the client, which fits into
 /// `error_description` (RFC 6750, section 3: no quotes, no backslashes, ASCII).
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+#[error("{}", self.sentence())]
 #[non_exhaustive]
 pub enum TokenError {
     /// The token is longer than [`TOKEN_BYTES_MAX`](crate::policy::TOKEN_BYTES_MAX).
@@ -142,11 +141,3 @@ impl TokenError {
         }
     }
 }
-
-impl fmt::Display for TokenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.sentence())
-    }
-}
-
-impl core::error::Error for TokenError {}

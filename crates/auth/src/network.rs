@@ -23,13 +23,19 @@ pub struct Network {
 }
 
 /// Reason why a text is not a [`Network`]. Its `Display` is a sentence for the operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkError {
     /// No IP address.
+    #[error("it is not an IP address; write one like 10.0.0.0/8 or ::1")]
     Address,
     /// A prefix that is not a number, or longer than the address.
+    #[error("the length behind the slash must be a number from 0 to 32, or to 128 for IPv6")]
     Prefix,
     /// Bits beyond the prefix are set.
+    #[error(
+        "the address has bits beyond the length behind the slash; set them to zero, or leave the \
+         length out for a single address"
+    )]
     HostBits,
 }
 
@@ -37,32 +43,27 @@ impl Network {
     /// Returns whether `address` is in the network. An IPv4-mapped address of IPv6 counts as the
     /// IPv4 address in it (RFC 4291, section 2.5.5.2).
     pub fn contains(&self, address: IpAddr) -> bool {
-        match (self.address, address.to_canonical()) {
-            (IpAddr::V4(ours), IpAddr::V4(theirs)) => {
-                let distance = 32 - u32::from(self.prefix);
-                let differing = ours.to_bits() ^ theirs.to_bits();
-                differing.checked_shr(distance).unwrap_or_default() == 0
-            }
-            (IpAddr::V6(ours), IpAddr::V6(theirs)) => {
-                let distance = 128 - u32::from(self.prefix);
-                let differing = ours.to_bits() ^ theirs.to_bits();
-                differing.checked_shr(distance).unwrap_or_default() == 0
-            }
-            _ => false,
-        }
+        let address = address.to_canonical();
+        let differing = bits(self.address) ^ bits(address);
+        let shifted = differing.checked_shr(self.host_bits());
+        self.address.is_ipv4() == address.is_ipv4() && shifted.unwrap_or_default() == 0
+    }
+
+    /// Returns the number of bits behind the prefix.
+    fn host_bits(&self) -> u32 {
+        let all = if self.address.is_ipv4() { 32 } else { 128 };
+        all - u32::from(self.prefix)
     }
 
     fn has_host_bits(&self) -> bool {
-        match self.address {
-            IpAddr::V4(address) => {
-                let shifted = address.to_bits().checked_shl(self.prefix.into());
-                shifted.unwrap_or_default() != 0
-            }
-            IpAddr::V6(address) => {
-                let shifted = address.to_bits().checked_shl(self.prefix.into());
-                shifted.unwrap_or_default() != 0
-            }
-        }
+        bits(self.address).trailing_zeros() < self.host_bits()
+    }
+}
+
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => address.to_bits(),
     }
 }
 
@@ -101,23 +102,6 @@ impl fmt::Display for Network {
         write!(f, "{}/{}", self.address, self.prefix)
     }
 }
-
-impl fmt::Display for NetworkError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Address => "it is not an IP address; write one like 10.0.0.0/8 or ::1",
-            Self::Prefix => {
-                "the length behind the slash must be a number from 0 to 32, or to 128 for IPv6"
-            }
-            Self::HostBits => {
-                "the address has bits beyond the length behind the slash; set them to zero, or \
-                 leave the length out for a single address"
-            }
-        })
-    }
-}
-
-impl core::error::Error for NetworkError {}
 
 #[cfg(test)]
 mod tests {

@@ -2,8 +2,6 @@
 //!
 //! Owns the revocations and their lifetimes. The caller ends sessions.
 
-use core::fmt;
-
 use crate::error::TokenError;
 use crate::expiring::{ExpiringMap, Full};
 use crate::identity::Identity;
@@ -26,13 +24,19 @@ pub struct Revocations {
 }
 
 /// Reason why something cannot be revoked. Its `Display` is a sentence for the operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RevocationError {
     /// There are [`REVOCATIONS_MAX`] already.
+    #[error(
+        "65,536 revocations are remembered already; change the key that signs the tokens, or wait \
+         until some have lapsed"
+    )]
     Full,
     /// The `jti` is empty or longer than [`TOKEN_ID_BYTES_MAX`].
+    #[error("a jti needs 1 to 256 bytes")]
     TokenId,
     /// The time is in the future: it would revoke tokens that are not issued yet.
+    #[error("the time lies in the future; it is in seconds since 1970, and at most now")]
     Future,
 }
 
@@ -147,20 +151,3 @@ impl Revocations {
         self.tokens.forget_until(now);
     }
 }
-
-impl fmt::Display for RevocationError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Full => {
-                "65,536 revocations are remembered already; change the key that signs the tokens, \
-                 or wait until some have lapsed"
-            }
-            Self::TokenId => "a jti needs 1 to 256 bytes",
-            Self::Future => {
-                "the time lies in the future; it is in seconds since 1970, and at most now"
-            }
-        })
-    }
-}
-
-impl core::error::Error for RevocationError {}

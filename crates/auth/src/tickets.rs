@@ -3,11 +3,9 @@
 //! Owns the validity of tickets and the sessions that use them. The caller provides random numbers
 //! and ends sessions.
 
-mod deadlines;
 mod elsewhere;
 
-use core::fmt;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use aws_lc_rs::digest;
@@ -17,7 +15,6 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use crate::identity::Identity;
 use crate::scope::Scope;
 use crate::time::UnixSeconds;
-use deadlines::Deadlines;
 
 /// Most tickets at a time, of about 300 bytes each. Issuing another one is refused, because each of
 /// them was promised to a client.
@@ -50,10 +47,9 @@ const TEXT_BYTES: usize = 22;
 /// data cannot be used to log in.
 #[derive(Debug)]
 pub struct Tickets {
-    by_hash: HashMap<Hash, u32>,
-    slots: Vec<Slot>,
-    free: Vec<u32>,
-    deadlines: Deadlines,
+    by_hash: HashMap<Hash, Ticket>,
+    /// Tickets that are forgotten at a time, in the order of the times.
+    deadlines: BTreeSet<(UnixSeconds, Hash)>,
     max: usize,
 }
 
@@ -61,26 +57,8 @@ pub struct Tickets {
 /// in.
 pub type Hash = [u8; 32];
 
-/// Handle of a ticket within [`Tickets`], which is not secret. When the ticket is gone, it refers
-/// to none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct TicketKey {
-    index: u32,
-    generation: u32,
-}
-
-/// Place of a ticket.
-#[derive(Debug)]
-struct Slot {
-    generation: u32,
-    /// Whether it has an entry in the deadlines. It has one at most, so that they are bounded.
-    scheduled: bool,
-    ticket: Option<Ticket>,
-}
-
 #[derive(Debug)]
 struct Ticket {
-    hash: Hash,
     ids: Arc<[Box<str>]>,
     issued: UnixSeconds,
     state: State,
@@ -112,28 +90,33 @@ enum State {
 /// Result of using a ticket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redeemed {
-    /// The ticket, for [`Tickets::release`] when the session ends.
-    pub ticket: TicketKey,
     /// The ids that the client logs in as.
     pub ids: Arc<[Box<str>]>,
     /// The session that had the ticket and must end now.
     pub superseded: Option<u64>,
     /// When the ticket was issued.
     pub issued: UnixSeconds,
-    /// The name of the ticket for other nodes.
+    /// The name of the ticket for other nodes, and for [`Tickets::release`] when the session ends.
     pub hash: Hash,
 }
 
 /// Reason why a ticket is not issued or not accepted. Its `Display` is a sentence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TicketError {
     /// There are [`TICKETS_MAX`] already.
+    #[error("the server has issued too many tickets; try again in a moment")]
     Full,
     /// No id, or more than [`TICKET_IDS_MAX`].
+    #[error("a ticket needs 1 to 128 ids")]
     Ids,
     /// A ttl of zero or of more than [`TICKET_TTL_SECONDS_MAX`].
+    #[error("the ttl of a ticket is 1 second to 1 hour")]
     Ttl,
     /// The ticket was never issued, or is no longer valid.
+    #[error(
+        "The ticket is not good: it was not used in time, or its session ended more than two \
+         minutes ago. Get a new one."
+    )]
     Unknown,
 }
 
@@ -148,10 +131,8 @@ impl Tickets {
     pub fn with_max(max: usize) -> Self {
         Self {
             by_hash: HashMap::new(),
-            slots: Vec::new(),
-            free: Vec::new(),
-            deadlines: Deadlines::default(),
-            max: max.min(u32::MAX as usize),
+            deadlines: BTreeSet::new(),
+            max,
         }
     }
 
@@ -174,30 +155,26 @@ impl Tickets {
             return Err(TicketError::Ttl);
         }
         let ticket = Ticket {
-            hash: hash(&secret),
             ids,
             issued: now,
             state: State::Waiting(now.plus(ttl_seconds)),
         };
-        self.add(ticket, now)?;
+        self.add(hash(&secret), ticket, now)?;
         Ok(text(&secret))
     }
 
     /// Adds a new ticket, unless there are too many.
-    fn add(&mut self, ticket: Ticket, now: UnixSeconds) -> Result<(), TicketError> {
+    fn add(&mut self, hash: Hash, ticket: Ticket, now: UnixSeconds) -> Result<(), TicketError> {
         if ticket.ids.is_empty() || ticket.ids.len() > TICKET_IDS_MAX {
             return Err(TicketError::Ids);
         }
         self.forget_until(now);
-        if self.free.is_empty() && self.slots.len() >= self.max {
+        if self.by_hash.len() >= self.max {
             return Err(TicketError::Full);
         }
-        let (hash, until) = (ticket.hash, ticket.state.until());
-        let index = self.place(ticket);
-        self.by_hash.insert(hash, index);
-        if let Some(until) = until {
-            self.schedule(index, until, now);
-        }
+        self.deadlines
+            .extend(ticket.state.until().map(|until| (until, hash)));
+        self.by_hash.insert(hash, ticket);
         Ok(())
     }
 
@@ -208,9 +185,7 @@ impl Tickets {
     /// [`TicketError::Unknown`] when it is not good, or no ticket at all.
     pub fn look_up(&self, text: &str, now: UnixSeconds) -> Result<Redeemed, TicketError> {
         let hash = hash(&secret(text).ok_or(TicketError::Unknown)?);
-        let index = *self.by_hash.get(&hash).ok_or(TicketError::Unknown)?;
-        let slot = &self.slots[index as usize];
-        let ticket = slot.ticket.as_ref().ok_or(TicketError::Unknown)?;
+        let ticket = self.by_hash.get(&hash).ok_or(TicketError::Unknown)?;
         let superseded = match ticket.state {
             State::Waiting(until) | State::Elsewhere { until, .. } if until <= now => {
                 return Err(TicketError::Unknown);
@@ -219,10 +194,6 @@ impl Tickets {
             State::Bound { session, .. } => Some(session),
         };
         Ok(Redeemed {
-            ticket: TicketKey {
-                index,
-                generation: slot.generation,
-            },
             ids: ticket.ids.clone(),
             superseded,
             issued: ticket.issued,
@@ -244,43 +215,34 @@ impl Tickets {
         self.forget_until(now);
         let mut found = self.look_up(text, now)?;
         found.superseded = found.superseded.filter(|&held_by| held_by != session);
-        if let Some(ticket) = &mut self.slots[found.ticket.index as usize].ticket {
-            ticket.state = State::Bound {
-                session,
-                is_announced: false,
-            };
-        }
+        let bound = State::Bound {
+            session,
+            is_announced: false,
+        };
+        self.set_state(&found.hash, bound);
         Ok(found)
     }
 
     /// Notes that `session` has ended: its ticket is good for a reconnect for
-    /// [`RECONNECT_SECONDS`] more. Returns its name for other nodes; `None` when nothing has
-    /// changed, as another session has it by now.
-    pub fn release(&mut self, ticket: TicketKey, session: u64, now: UnixSeconds) -> Option<Hash> {
+    /// [`RECONNECT_SECONDS`] more. Returns whether it had the ticket: another session may have it
+    /// by now.
+    pub fn release(&mut self, hash: &Hash, session: u64, now: UnixSeconds) -> bool {
         self.forget_until(now);
-        let TicketKey { index, generation } = ticket;
-        let slot = self.slots.get_mut(index as usize)?;
-        if slot.generation != generation {
-            return None;
+        let state = self.by_hash.get(hash).map(|ticket| ticket.state);
+        let had = matches!(state, Some(State::Bound { session: by, .. }) if by == session);
+        if had {
+            self.set_state(hash, State::Waiting(now.plus(RECONNECT_SECONDS)));
         }
-        let ticket = slot.ticket.as_mut()?;
-        match ticket.state {
-            State::Bound { session: by, .. } if by == session => {}
-            _ => return None,
-        }
-        let until = now.plus(RECONNECT_SECONDS);
-        ticket.state = State::Waiting(until);
-        let hash = ticket.hash;
-        self.schedule(index, until, now);
-        Some(hash)
+        had
     }
 
     /// Revokes a ticket, so that it opens no further session. Its session, if it has one,
     /// continues.
-    pub fn revoke(&mut self, ticket: TicketKey) {
-        let slot = self.slots.get(ticket.index as usize);
-        if slot.is_some_and(|slot| slot.generation == ticket.generation) {
-            self.remove(ticket.index);
+    pub fn revoke(&mut self, hash: &Hash) {
+        if let Some(ticket) = self.by_hash.remove(hash)
+            && let Some(until) = ticket.state.until()
+        {
+            self.deadlines.remove(&(until, *hash));
         }
     }
 
@@ -294,55 +256,27 @@ impl Tickets {
         self.by_hash.is_empty()
     }
 
-    /// Removes the expired tickets. All operations do that, too, in amortised constant time.
+    /// Removes the expired tickets. All operations do that, too.
     pub fn forget_until(&mut self, now: UnixSeconds) {
-        while let Some(index) = self.deadlines.pop(now) {
-            let slot = &mut self.slots[index as usize];
-            slot.scheduled = false;
-            match slot.ticket.as_ref().map(|ticket| ticket.state.until()) {
-                Some(Some(until)) if until <= now => self.remove(index),
-                // It was used and released since.
-                Some(Some(until)) => self.schedule(index, until, now),
-                Some(None) => {}
-                None => self.free.push(index),
-            }
+        while let Some(&(until, hash)) = self.deadlines.first()
+            && until <= now
+        {
+            self.deadlines.pop_first();
+            self.by_hash.remove(&hash);
         }
     }
 
-    /// Puts a ticket into a free slot.
-    fn place(&mut self, ticket: Ticket) -> u32 {
-        if let Some(index) = self.free.pop() {
-            self.slots[index as usize].ticket = Some(ticket);
-            return index;
-        }
-        self.slots.push(Slot {
-            generation: 0,
-            scheduled: false,
-            ticket: Some(ticket),
-        });
-        (self.slots.len() - 1) as u32
-    }
-
-    /// Adds a ticket to the deadlines, unless it has an entry there.
-    fn schedule(&mut self, index: u32, until: UnixSeconds, now: UnixSeconds) {
-        let slot = &mut self.slots[index as usize];
-        if !slot.scheduled {
-            slot.scheduled = true;
-            self.deadlines.add(index, until, now);
-        }
-    }
-
-    fn remove(&mut self, index: u32) {
-        let slot = &mut self.slots[index as usize];
-        let Some(ticket) = slot.ticket.take() else {
+    /// Changes the state of a ticket, and the time at which it is forgotten.
+    fn set_state(&mut self, hash: &Hash, state: State) {
+        let Some(ticket) = self.by_hash.get_mut(hash) else {
             return;
         };
-        slot.generation = slot.generation.wrapping_add(1);
-        // A slot with an entry in the deadlines becomes free when that is due.
-        if !slot.scheduled {
-            self.free.push(index);
+        if let Some(until) = ticket.state.until() {
+            self.deadlines.remove(&(until, *hash));
         }
-        self.by_hash.remove(&ticket.hash);
+        ticket.state = state;
+        self.deadlines
+            .extend(state.until().map(|until| (until, *hash)));
     }
 }
 
@@ -390,19 +324,3 @@ pub fn hash(secret: &[u8; 16]) -> Hash {
     hash.copy_from_slice(digest::digest(&digest::SHA256, secret).as_ref());
     hash
 }
-
-impl fmt::Display for TicketError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Full => "the server has issued too many tickets; try again in a moment",
-            Self::Ids => "a ticket needs 1 to 128 ids",
-            Self::Ttl => "the ttl of a ticket is 1 second to 1 hour",
-            Self::Unknown => {
-                "The ticket is not good: it was not used in time, or its session ended more than \
-                 two minutes ago. Get a new one."
-            }
-        })
-    }
-}
-
-impl core::error::Error for TicketError {}

@@ -3,14 +3,11 @@
 //! Owns their routes. Threads, listener, authorization and formats are those of the control API.
 //! Must never wait for a worker: metrics are read without its help.
 
-/// The interface to the program.
-mod source;
-/// Backends of a proxy, for Prometheus.
-mod backends;
 #[cfg(test)]
 #[expect(clippy::disallowed_types, reason = "a test is the client")]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,7 +16,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use axum::routing::get;
+use reactor::Snapshot;
 use serde::Serialize;
 
 use crate::caller::Need::{Nothing, Right};
@@ -30,14 +27,57 @@ use crate::limits::{ADMIN_HEAD_TIMEOUT, Limits};
 use crate::listener::Entry;
 use crate::live_tokens::LiveTokens;
 use crate::metrics::listener::{ListenerCounts, ListenerMetrics};
+use crate::metrics::text::{Kind, Text};
 use crate::metrics::{self, exposition};
 use crate::problem::{Answered, Problem, in_json, method_not_allowed};
 use crate::query::Query;
-use crate::routes::{Route, require_authorization, with_needs};
+use crate::routes::{Route, at, require_authorization, with_needs};
 use crate::run::Run;
 use crate::stats::Metrics;
 use crate::tokens::{self, Tokens};
-pub use source::{AdminSource, BackendReport, Backends};
+
+/// A running program with read-only admin endpoints.
+pub trait AdminSource: Send + Sync + 'static {
+    /// Returns the command that runs the program: `proxy` or `hello`.
+    fn program(&self) -> &'static str;
+
+    /// Returns the metrics of its workers.
+    fn snapshot(&self) -> Snapshot;
+
+    /// Returns whether the program is shutting down.
+    fn is_draining(&self) -> bool;
+
+    /// Returns its backends, if it is a proxy.
+    fn backends(&self) -> Option<Backends>;
+}
+
+/// The backends of all listeners of a proxy at one time.
+#[derive(Debug, Clone)]
+pub struct Backends {
+    /// Every state that a backend can be in, in the order in which metrics list them.
+    pub states: &'static [&'static str],
+    /// A report for each backend of each listener, in the order of the configuration.
+    pub reports: Vec<BackendReport>,
+}
+
+/// A backend of one listener at one time.
+#[derive(Debug, Clone, Serialize)]
+pub struct BackendReport {
+    /// The address of the listener.
+    pub listener: SocketAddr,
+    /// The backend as the configuration names it.
+    pub backend: String,
+    /// The address that the name stands for.
+    pub address: SocketAddr,
+    /// One of [`Backends::states`].
+    pub state: &'static str,
+    /// Open connections, including attempts to connect.
+    pub connections: u32,
+    /// Attempts to connect since the backend was added.
+    pub connects: u64,
+    /// Attempts to connect that failed.
+    pub connects_failed: u64,
+}
 
 /// Configuration of admin endpoints.
 #[derive(Debug)]
@@ -111,23 +151,14 @@ struct Stats {
 }
 
 fn table() -> Vec<Route<Shared>> {
-    vec![
-        (
-            "/v1/stats",
-            "get",
-            Right(tokens::Right::Metrics),
-            get(stats),
-        ),
-        (
-            "/metrics",
-            "get",
-            Right(tokens::Right::Metrics),
-            get(metrics),
-        ),
-        ("/healthz", "get", Nothing, get(health::healthz)),
-        ("/livez", "get", Nothing, get(health::healthz)),
-        ("/readyz", "get", Nothing, get(readyz)),
-    ]
+    let table = [
+        at("/v1/stats").get(Right(tokens::Right::Metrics), stats),
+        at("/metrics").get(Right(tokens::Right::Metrics), metrics),
+        at("/healthz").get(Nothing, health::healthz),
+        at("/livez").get(Nothing, health::healthz),
+        at("/readyz").get(Nothing, readyz),
+    ];
+    table.into_iter().flat_map(|at| at.routes).collect()
 }
 
 fn http(admin: Shared) -> Router {
@@ -180,4 +211,47 @@ async fn not_found(request: Request) -> Problem {
             there.join(", ")
         ),
     )
+}
+
+impl Backends {
+    /// Writes them for Prometheus.
+    fn write(&self, text: &mut Text) {
+        // A name may be listed more than once, for its weight, but no two series may have the same
+        // labels.
+        let mut series: BTreeMap<(String, &str), Vec<&BackendReport>> = BTreeMap::new();
+        for report in &self.reports {
+            let labels = (report.listener.to_string(), &*report.backend);
+            series.entry(labels).or_default().push(report);
+        }
+        let mut states = text.known(Kind::Gauge, "backend_state");
+        for ((listener, backend), reports) in &series {
+            for state in self.states {
+                let labels = [
+                    ("listener", &**listener),
+                    ("backend", backend),
+                    ("state", state),
+                ];
+                let count = reports.iter().filter(|report| report.state == *state);
+                states.sample(&labels, count.count() as f64);
+            }
+        }
+        let mut family = |kind, name, value: fn(&BackendReport) -> u64| {
+            let mut samples = text.known(kind, name);
+            for ((listener, backend), reports) in &series {
+                let labels = [("listener", &**listener), ("backend", backend)];
+                let sum: u64 = reports.iter().map(|report| value(report)).sum();
+                match kind {
+                    Kind::Gauge => samples.sample(&labels, sum as f64),
+                    _ => samples.sample(&labels, sum),
+                }
+            }
+        };
+        family(Kind::Gauge, "backend_connections", |it| {
+            it.connections.into()
+        });
+        family(Kind::Counter, "backend_connects", |it| it.connects);
+        family(Kind::Counter, "backend_connects_failed", |it| {
+            it.connects_failed
+        });
+    }
 }

@@ -53,11 +53,11 @@ pub(crate) struct Api {
 
 /// Presence of a server, as the control API sees it.
 #[derive(Debug, Clone)]
-pub struct Presence {
+pub(crate) struct Presence {
     /// Who is online.
-    pub online: Arc<Online>,
+    pub(crate) online: Arc<Online>,
     /// The latest edges.
-    pub feed: Arc<Feed>,
+    pub(crate) feed: Arc<Feed>,
 }
 
 /// The state in the form that handlers take.
@@ -70,6 +70,10 @@ impl Api {
         event_bytes_max: usize,
         limits: Limits,
     ) -> Self {
+        let presence = server.presence().map(|presence| Presence {
+            online: Arc::clone(presence.online()),
+            feed: Arc::clone(presence.feed()),
+        });
         Self {
             server,
             tokens,
@@ -83,7 +87,7 @@ impl Api {
             own: OwnState::new(&limits),
             replicated: None,
             webhook: None,
-            presence: None,
+            presence,
             feeds: Arc::new(Semaphore::new(limits.feeds_max)),
         }
     }

@@ -7,6 +7,8 @@
 mod line;
 /// A fast parser for ordinary lines.
 mod fast_path;
+/// The lines of a batch.
+mod lines;
 /// One receipt for each line, while the request is being read.
 mod line_receipts;
 /// The queue of receipts for a client that may read slowly.
@@ -22,7 +24,7 @@ use axum::extract::{Request, State};
 use crate::api::Shared;
 use crate::body::prompt_chunk;
 use crate::caller::Caller;
-use crate::idempotency::{self, Begun, Fingerprint, Fingerprinting, again, of_another};
+use crate::idempotency::{self, Begun, Fingerprinting};
 use crate::items::Shape;
 use crate::limits::{LINE_FACTOR, LINE_OVERHEAD};
 use crate::problem::{Answered, Problem};
@@ -30,6 +32,7 @@ use crate::publish::{self, is_stored, target};
 use crate::query::Query;
 use crate::shared::piece::Digest;
 use crate::stream::{Stream, announced};
+use lines::Lines;
 
 #[derive(Debug, Clone, Copy)]
 enum Receipts {
@@ -49,6 +52,13 @@ pub(crate) async fn publish(State(api): State<Shared>, request: Request) -> Answ
     let words = [("each", Receipts::Each), ("summary", Receipts::Summary)];
     let receipts = query.word("receipts", &words)?.unwrap_or(Receipts::Each);
     let shape = announced(&head.headers)?.unwrap_or(Shape::Either);
+    let line_bytes_max = line_bytes_max(api.event_bytes_max);
+    let lines = |stream| Lines {
+        stream,
+        caller: caller.clone(),
+        event_bytes_max: api.event_bytes_max,
+        is_stored,
+    };
     if let Some(replicated) = api.replicated.clone() {
         let key = idempotency::shared_name(&head.headers, &caller, api.router())?;
         if key.is_some() && matches!(receipts, Receipts::Each) {
@@ -56,28 +66,18 @@ pub(crate) async fn publish(State(api): State<Shared>, request: Request) -> Answ
         }
         let request = || Fingerprinting::new(&target(&head.uri), &head.headers);
         if let Some(key) = key
-            && let Some(answer) = replicated.shared.answer(&Digest(key))
+            && let Some(answer) = replicated.shared.answer(&key)
         {
             let request = fingerprint(body, request()).await?;
-            return match answer.request == Digest(request.0) {
-                true => Ok(again(answer.status, answer.body.into())),
-                false => Err(of_another()),
-            };
+            return answer.again(request);
         }
-        let line_bytes_max = line_bytes_max(api.event_bytes_max);
         let stream = Stream::open(body, shape, line_bytes_max, key.map(|_| request())).await?;
-        let batch = replicated::Request {
-            stream,
-            caller,
-            is_stored,
-            key: key.map(Digest),
-        };
+        let lines = lines(stream);
         return match receipts {
-            Receipts::Each => Ok(replicated::each::answer(api, replicated, batch)),
-            Receipts::Summary => replicated::summary::answer(&api, &replicated, batch).await,
+            Receipts::Each => Ok(replicated::each::answer(api, replicated, lines, key)),
+            Receipts::Summary => replicated::summary::answer(&api, &replicated, lines, key).await,
         };
     }
-    let line_bytes_max = line_bytes_max(api.event_bytes_max);
     let first = match api.keys.begin(&head.headers, &caller, api.router())? {
         None => None,
         Some(_) if matches!(receipts, Receipts::Each) => {
@@ -95,10 +95,10 @@ pub(crate) async fn publish(State(api): State<Shared>, request: Request) -> Answ
         }
     };
     let (first, request) = first.unzip();
-    let stream = Stream::open(body, shape, line_bytes_max, request).await?;
+    let lines = lines(Stream::open(body, shape, line_bytes_max, request).await?);
     match receipts {
-        Receipts::Each => Ok(line_receipts::answer(api, stream, caller, is_stored)),
-        Receipts::Summary => summary::answer(&api, stream, caller, is_stored, first).await,
+        Receipts::Each => Ok(line_receipts::answer(api, lines)),
+        Receipts::Summary => summary::answer(&api, lines, first).await,
     }
 }
 
@@ -116,7 +116,7 @@ fn no_single_receipts() -> Problem {
 }
 
 /// Reads a body that is not published again.
-async fn fingerprint(mut body: Body, mut request: Fingerprinting) -> Result<Fingerprint, Problem> {
+async fn fingerprint(mut body: Body, mut request: Fingerprinting) -> Result<Digest, Problem> {
     while let Some(piece) = prompt_chunk(&mut body).await? {
         request.update(&piece);
     }

@@ -8,7 +8,8 @@ use std::mem::take;
 
 use axum::extract::{Request, State};
 use graph::{Change, GraphError, Id, parse_edge};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::json;
 use tokio::task::yield_now;
 
 use crate::api::{Api, Shared};
@@ -22,50 +23,14 @@ use crate::query::Query;
 use crate::replicated::sentence_of_change;
 use crate::stream::{Failures, Stream, announced};
 
-#[derive(Serialize)]
-struct Added {
-    added: u64,
-    unchanged: u64,
-    #[serde(flatten)]
-    failures: Failures,
-}
-
-#[derive(Serialize)]
-struct Removed {
-    removed: u64,
-    unchanged: u64,
-    #[serde(flatten)]
-    failures: Failures,
-}
-
 /// `POST /v1/subscriptions`
 pub(crate) async fn add(State(api): State<Shared>, request: Request) -> Answered {
-    let Changes {
-        changed: added,
-        unchanged,
-        failures,
-        ..
-    } = make_all(&api, request, Edge::subscribe).await?;
-    in_json(Added {
-        added,
-        unchanged,
-        failures,
-    })
+    make_all(&api, request, "added", Edge::subscribe).await
 }
 
 /// `POST /v1/subscriptions/remove`
 pub(crate) async fn remove(State(api): State<Shared>, request: Request) -> Answered {
-    let Changes {
-        changed: removed,
-        unchanged,
-        failures,
-        ..
-    } = make_all(&api, request, Edge::unsubscribe).await?;
-    in_json(Removed {
-        removed,
-        unchanged,
-        failures,
-    })
+    make_all(&api, request, "removed", Edge::unsubscribe).await
 }
 
 /// What one line spells.
@@ -92,7 +57,8 @@ struct Changes {
     lines: Vec<u64>,
 }
 
-async fn make_all(api: &Api, request: Request, asked: Asked) -> Result<Changes, Problem> {
+/// Makes the changes of a request. Answers with how many edges are `changed`, under this name.
+async fn make_all(api: &Api, request: Request, changed: &str, asked: Asked) -> Answered {
     let caller = Caller::of(&request);
     let (head, body) = request.into_parts();
     Query::parse(&head.uri, &[])?;
@@ -115,7 +81,13 @@ async fn make_all(api: &Api, request: Request, asked: Asked) -> Result<Changes, 
         // line take effect.
         changes.make(api).await?;
         if stream.has_ended() {
-            return Ok(changes);
+            let Failures { failed, errors } = changes.failures;
+            return in_json(json!({
+                changed: changes.changed,
+                "unchanged": changes.unchanged,
+                "failed": failed,
+                "errors": errors,
+            }));
         }
         if let Err(error) = stream.more().await {
             let line = stream.items.number();
@@ -197,24 +169,16 @@ struct Edge {
 
 impl Edge {
     fn subscribe(self) -> Change {
-        let Self {
-            subscriber,
-            subject,
-        } = self;
         Change::Subscribe {
-            subscriber,
-            subject,
+            subscriber: self.subscriber,
+            subject: self.subject,
         }
     }
 
     fn unsubscribe(self) -> Change {
-        let Self {
-            subscriber,
-            subject,
-        } = self;
         Change::Unsubscribe {
-            subscriber,
-            subject,
+            subscriber: self.subscriber,
+            subject: self.subject,
         }
     }
 }

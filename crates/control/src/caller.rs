@@ -30,10 +30,7 @@ pub(crate) enum Need {
 
 /// The program that sent a request.
 #[derive(Debug, Clone)]
-pub(crate) struct Caller(Kind);
-
-#[derive(Debug, Clone)]
-enum Kind {
+pub(crate) enum Caller {
     /// Not known, so it may do nothing.
     Unknown,
     /// A program on this machine, where no token is needed.
@@ -44,20 +41,20 @@ enum Kind {
 impl Caller {
     /// Returns the bearer of a token, or a program on this machine.
     pub(crate) fn new(token: Option<Arc<Token>>) -> Self {
-        Self(token.map_or(Kind::Local, Kind::Bearer))
+        token.map_or(Self::Local, Self::Bearer)
     }
 
     /// Returns the caller that authentication has found.
     pub(crate) fn of(request: &Request) -> Self {
         let found = request.extensions().get::<Self>();
-        found.cloned().unwrap_or(Self(Kind::Unknown))
+        found.cloned().unwrap_or(Self::Unknown)
     }
 
     /// Returns its token, if it has one.
     pub(crate) const fn token(&self) -> Option<&Arc<Token>> {
-        match &self.0 {
-            Kind::Bearer(token) => Some(token),
-            Kind::Unknown | Kind::Local => None,
+        match self {
+            Self::Bearer(token) => Some(token),
+            Self::Unknown | Self::Local => None,
         }
     }
 
@@ -75,10 +72,10 @@ impl Caller {
             Need::Both(first, second) => (Some(first), Some(second), false),
             Need::RightOverAll(right) => (Some(right), None, true),
         };
-        let token = match &self.0 {
-            Kind::Unknown => return Err(no_right(right, "the caller is not known".to_owned())),
-            Kind::Local => return Ok(()),
-            Kind::Bearer(token) => token,
+        let token = match self {
+            Self::Unknown => return Err(no_right(right, "the caller is not known".to_owned())),
+            Self::Local => return Ok(()),
+            Self::Bearer(token) => token,
         };
         let name = &token.name;
         let mut rights = right.into_iter().chain(second);
@@ -119,10 +116,10 @@ impl Caller {
 
     /// Returns whether it may name an id.
     pub(crate) fn may_name(&self, id: &Id) -> bool {
-        let prefixes = match &self.0 {
-            Kind::Unknown => return false,
-            Kind::Local => return true,
-            Kind::Bearer(token) => token.prefixes(),
+        let prefixes = match self {
+            Self::Unknown => return false,
+            Self::Local => return true,
+            Self::Bearer(token) => token.prefixes(),
         };
         let begins = |prefix: &str| match id {
             Id::Text(text) => text.starts_with(prefix),
@@ -133,23 +130,18 @@ impl Caller {
 
     /// Returns why it may not name an id; `None` if it may.
     pub(crate) fn refusal_of_id(&self, id: &Id) -> Option<String> {
-        let token = match &self.0 {
-            Kind::Unknown => return Some("the caller is not known".to_owned()),
-            Kind::Local => return None,
-            Kind::Bearer(token) => token,
+        if self.may_name(id) {
+            return None;
+        }
+        let Some(token) = self.token() else {
+            return Some("the caller is not known".to_owned());
         };
-        (!self.may_name(id)).then(|| {
-            format!(
-                "the token `{}` may only name ids that begin with {}, and `{id}` does not",
-                token.name,
-                token
-                    .prefixes()
-                    .iter()
-                    .map(|prefix| format!("`{prefix}`"))
-                    .collect::<Vec<_>>()
-                    .join(" or ")
-            )
-        })
+        let prefixes = token.prefixes().iter().map(|prefix| format!("`{prefix}`"));
+        Some(format!(
+            "the token `{}` may only name ids that begin with {}, and `{id}` does not",
+            token.name,
+            prefixes.collect::<Vec<_>>().join(" or ")
+        ))
     }
 }
 

@@ -17,8 +17,7 @@ use serde_json::value::RawValue;
 use wire::json::{self, LEVELS_MAX};
 use wire::percent::{Plus, decode};
 
-use crate::json::sentence;
-use crate::one_line::on_one_line;
+use crate::json::{on_one_line, sentence};
 use crate::problem::Problem;
 
 /// Media type of one CloudEvent in the JSON format (CloudEvents JSON format 1.0.2, section 3).

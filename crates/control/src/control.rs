@@ -16,7 +16,6 @@ use tokio::time::timeout;
 use webhook::Webhook;
 
 use crate::api::Api;
-use crate::api::Presence;
 use crate::client_events::ClientEvents;
 use crate::demo::Demo;
 use crate::error::StartError;
@@ -69,8 +68,6 @@ pub struct Config {
     pub replicated: Option<Replicated>,
     /// The webhook whose metrics are shown, if there is one.
     pub webhook: Option<Arc<Webhook>>,
-    /// Presence, if the server has it.
-    pub presence: Option<Presence>,
 }
 
 /// A running control API. Dropping it stops it at once.
@@ -151,7 +148,6 @@ pub(crate) fn start_within(
         own,
         replicated: config.replicated,
         webhook: config.webhook,
-        presence: config.presence,
         ..Api::new(server, tokens, config.event_bytes_max, limits)
     };
     if let Some(replicated) = &api.replicated {
@@ -313,15 +309,6 @@ impl Control {
     /// Returns the TLS configuration in force, for a reload from any thread. None without TLS.
     pub fn tls(&self) -> Option<LiveTls> {
         self.tls.clone()
-    }
-
-    /// Replaces the tokens: [`LiveTokens::replace`].
-    ///
-    /// # Errors
-    ///
-    /// When there would be no token where one is needed.
-    pub fn reload_tokens(&self, tokens: Tokens) -> Result<(), StartError> {
-        self.tokens.replace(tokens)
     }
 
     /// Stops listening, waits up to two seconds for requests in flight, and ends the threads.

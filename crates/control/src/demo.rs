@@ -20,7 +20,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
-use serde::Serialize;
+use serde_json::json;
 use subtle::ConstantTimeEq;
 use tokio::sync::Semaphore;
 use wire::host::{Host, is_forwarding_field, split_port};
@@ -113,17 +113,9 @@ pub(crate) fn routes(demo: Demo, api: Shared) -> Router {
         .with_state(page)
 }
 
-#[derive(Serialize)]
-struct Secret<'a> {
-    secret: &'a str,
-}
-
 /// `GET /v1/demo/secret`
 async fn secret(State(page): State<Page>) -> Response {
-    Json(Secret {
-        secret: page.demo.secret.reveal(),
-    })
-    .into_response()
+    Json(json!({ "secret": page.demo.secret.reveal() })).into_response()
 }
 
 /// Passes on what the page of this server asks, in a browser on this machine, and lets that browser

@@ -10,6 +10,7 @@ use axum::extract::{Request, State};
 use graph::{Graph, Id};
 use presence::Online;
 use serde::Serialize;
+use serde_json::{Value, json};
 use server::SessionReport;
 
 use crate::api::{Api, Shared};
@@ -54,14 +55,7 @@ struct Session {
     backlog_frames: usize,
     backlog_bytes: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
-    last_gap: Option<LastGap>,
-}
-
-/// The latest notice of lost events.
-#[derive(Serialize)]
-struct LastGap {
-    lost: u64,
-    seconds_ago: f64,
+    last_gap: Option<Value>,
 }
 
 /// `GET /v1/explain`
@@ -82,9 +76,8 @@ pub(crate) async fn explain(State(api): State<Shared>, request: Request) -> Answ
             asked.len()
         ))
     })?;
-    let facts = facts(&api, &subject, &subscriber, total, &reports);
+    let facts = facts(&api, &subject, &subscriber, total, reports);
     let (verdict, summary, reasons) = facts.explain();
-    let sessions = reports.into_iter().zip(facts.sessions);
     let answer = Explanation {
         subject,
         subscriber,
@@ -92,9 +85,7 @@ pub(crate) async fn explain(State(api): State<Shared>, request: Request) -> Answ
         summary,
         reasons,
         total,
-        sessions: sessions
-            .map(|(report, facts)| Session::new(&report, facts))
-            .collect(),
+        sessions: facts.sessions.into_iter().map(Session::from).collect(),
         node: facts.node.map(|node| node.name),
     };
     in_json(answer)
@@ -115,27 +106,23 @@ fn facts(
     subject: &Id,
     subscriber: &Id,
     total: usize,
-    reports: &[SessionReport],
+    reports: Vec<SessionReport>,
 ) -> Facts {
     let router = api.router();
     let now = now();
     let slow = api.server.stats().slow;
     let closed_slow = slow.iter().find(|(id, _)| id == subscriber);
     let online = api.server.presence().map(|presence| presence.online());
+    let session = |report| SessionFacts {
+        via: via(router.graph(), &report, subscriber, subject),
+        report,
+    };
     Facts {
         subject: subject.clone(),
         subscriber: subscriber.clone(),
         has_edge: is_subscribed(router.graph(), subscriber, subject),
         total,
-        sessions: reports
-            .iter()
-            .map(|report| SessionFacts {
-                via: via(router.graph(), report, subscriber, subject),
-                is_behind: report.is_behind,
-                waits: report.backlog_frames > 0,
-                last_gap: report.last_gap,
-            })
-            .collect(),
+        sessions: reports.into_iter().map(session).collect(),
         standing: api.server.standing(subscriber, now),
         closed_slow: closed_slow.map_or(0, |(_, count)| *count),
         has_history: router.recorder().is_some(),
@@ -186,20 +173,19 @@ fn is_subscribed(graph: &Graph, subscriber: &Id, subject: &Id) -> bool {
     subscriber == subject || edge().unwrap_or(false)
 }
 
-impl Session {
-    fn new(report: &SessionReport, facts: SessionFacts) -> Self {
+impl From<SessionFacts> for Session {
+    fn from(SessionFacts { report, via }: SessionFacts) -> Self {
         Self {
             session: format!("{:?}", report.session),
             transport: report.transport,
             worker: report.session.worker().0,
-            via: facts.via,
+            via,
             behind: report.is_behind,
             backlog_frames: report.backlog_frames,
             backlog_bytes: report.backlog_bytes,
-            last_gap: report.last_gap.map(|gap| LastGap {
-                lost: gap.lost,
-                seconds_ago: gap.ago.as_secs_f64(),
-            }),
+            last_gap: report
+                .last_gap
+                .map(|gap| json!({ "lost": gap.lost, "seconds_ago": gap.ago.as_secs_f64() })),
         }
     }
 }

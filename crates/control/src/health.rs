@@ -5,20 +5,14 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
+use serde_json::json;
 
 use crate::api::Shared;
 use crate::problem::{Answered, Problem, ProblemType, in_json};
 
-/// What a probe is told.
-#[derive(Serialize)]
-struct Health {
-    status: &'static str,
-}
-
 /// `GET /healthz` and `GET /livez`: the process answers.
 pub(crate) async fn healthz() -> Response {
-    Json(Health { status: "ok" }).into_response()
+    Json(json!({ "status": "ok" })).into_response()
 }
 
 /// `GET /readyz`: new clients and publishers are welcome.
@@ -38,7 +32,7 @@ pub(crate) async fn readyz(State(api): State<Shared>) -> Answered {
 /// Returns whether new clients are welcome, as far as this process alone is concerned.
 pub(crate) fn ready(draining: bool) -> Answered {
     match draining {
-        false => in_json(Health { status: "ready" }),
+        false => in_json(json!({ "status": "ready" })),
         true => Err(
             Problem::unavailable("the server is draining; use another server")
                 .of_type(ProblemType::NotReady),

@@ -10,6 +10,7 @@ use graph::{Id, Key};
 use history::{Cursor, Entry, Followed, Gap, History, Reach};
 use router::{ContentType, Mailboxes, Recorder, Router};
 use serde::Serialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::api::Shared;
@@ -18,18 +19,13 @@ use crate::limits::{HISTORY_PAGE_DEFAULT, HISTORY_PAGE_MAX};
 use crate::problem::{Answered, Problem, ProblemType, in_json};
 use crate::query::{Query, id_at};
 
-#[derive(Serialize)]
-struct Head {
-    cursor: String,
-}
-
 /// `GET /v1/cursor`: where a client begins that loads its state now and connects then.
 pub(crate) async fn cursor(State(api): State<Shared>, request: Request) -> Answered {
     Query::parse(request.uri(), &[])?;
     let router = api.router();
     let head = router.head().ok_or_else(no_history)?;
     let cursor = Cursor::complete(router.epoch(), head).to_string();
-    in_json(Head { cursor })
+    in_json(json!({ "cursor": cursor }))
 }
 
 /// A page of the history of a subject.

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use aws_lc_rs::digest::{Context, Digest, SHA256};
+use aws_lc_rs::digest::{Context, SHA256};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -22,6 +22,7 @@ use crate::limits::IDEMPOTENCY_KEY_BYTES_MAX;
 use crate::payload::media_type;
 use crate::problem::{Answered, Problem, ProblemType};
 use crate::receipt::Receipt;
+use crate::shared::piece::Digest;
 
 const HEADER: &str = "idempotency-key";
 
@@ -58,11 +59,12 @@ enum Entry {
 }
 
 /// Answer to the first request with a key.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stored {
-    request: Fingerprint,
-    status: StatusCode,
-    body: Bytes,
+    /// What the request publishes.
+    pub(crate) request: Digest,
+    pub(crate) status: StatusCode,
+    pub(crate) body: Bytes,
 }
 
 /// Idempotency key that the history on disk has kept: [`crate::Config`] hands it to the API.
@@ -73,10 +75,6 @@ pub struct RestoredKey {
     /// Bytes that were stored with the event.
     pub note: Box<[u8]>,
 }
-
-/// Digest of the content of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Fingerprint(pub(crate) [u8; 32]);
 
 /// State of a request with a key.
 #[derive(Debug)]
@@ -204,7 +202,7 @@ impl Inner {
 impl First {
     /// Returns the note that is stored beside the events, by which a later run knows the key.
     /// `request` is what the request publishes; `None` for a part of a batch.
-    pub(crate) fn note(&self, request: Option<Fingerprint>) -> Vec<u8> {
+    pub(crate) fn note(&self, request: Option<Digest>) -> Vec<u8> {
         let mut note = vec![u8::from(request.is_some())];
         note.extend(request.map_or([0; 32], |request| request.0));
         note.extend(self.name.as_bytes());
@@ -217,7 +215,7 @@ impl First {
     }
 
     /// Sets the answer that other requests with the key get. A later one replaces it.
-    pub(crate) fn answer(&mut self, request: Fingerprint, status: StatusCode, body: Vec<u8>) {
+    pub(crate) fn answer(&mut self, request: Digest, status: StatusCode, body: Vec<u8>) {
         let body = body.into();
         self.answer = Some(Stored {
             request,
@@ -246,12 +244,12 @@ impl Drop for First {
 }
 
 /// Reads a note: what the request has published, if that was one event, and the name of the key.
-fn parse_note(note: &[u8]) -> Option<(Option<Fingerprint>, &str)> {
+fn parse_note(note: &[u8]) -> Option<(Option<Digest>, &str)> {
     let (&kind, rest) = note.split_first()?;
     let (&request, name) = rest.split_first_chunk()?;
     let request = match kind {
         0 => None,
-        1 => Some(Fingerprint(request)),
+        1 => Some(Digest(request)),
         _ => return None,
     };
     Some((request, std::str::from_utf8(name).ok()?))
@@ -259,7 +257,7 @@ fn parse_note(note: &[u8]) -> Option<(Option<Fingerprint>, &str)> {
 
 impl Stored {
     /// Returns the answer again, if the request is the same.
-    pub(crate) fn again(self, request: Fingerprint) -> Answered {
+    pub(crate) fn again(self, request: Digest) -> Answered {
         if self.request != request {
             return Err(of_another());
         }
@@ -309,20 +307,13 @@ pub(crate) fn shared_name(
     headers: &HeaderMap,
     caller: &Caller,
     router: &Router<Post>,
-) -> Result<Option<[u8; 32]>, Problem> {
+) -> Result<Option<Digest>, Problem> {
     let name = name(headers, caller, router)?;
     Ok(name.map(|(name, _)| {
         let mut context = Context::new(&SHA256);
         context.update(name.as_bytes());
-        digest(context)
+        Digest::of(context)
     }))
-}
-
-fn digest(context: Context) -> [u8; 32] {
-    let digest: Digest = context.finish();
-    let mut bytes = [0; 32];
-    bytes.copy_from_slice(digest.as_ref());
-    bytes
 }
 
 /// Returns an answer in JSON.
@@ -357,8 +348,8 @@ impl Fingerprinting {
         self.0.update(piece);
     }
 
-    pub(crate) fn finish(self) -> Fingerprint {
-        Fingerprint(digest(self.0))
+    pub(crate) fn finish(self) -> Digest {
+        Digest::of(self.0)
     }
 }
 

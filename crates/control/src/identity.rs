@@ -17,6 +17,7 @@ use graph::Id;
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::api::{Api, Shared};
 use crate::body;
@@ -39,13 +40,6 @@ const TIME_DIGITS_MAX: usize = 10;
 struct TicketRequest {
     ids: Vec<Id>,
     ttl: Option<Time>,
-}
-
-#[derive(Serialize)]
-struct Ticket {
-    ticket: String,
-    /// Seconds within which it must be used first.
-    expires_in: u64,
 }
 
 /// A time: seconds, or text like `30s`, `10m` or `1h`.
@@ -110,10 +104,8 @@ pub(crate) async fn issue_ticket(State(api): State<Shared>, request: Request) ->
             tickets::text(&random)
         }
     };
-    let body = Ticket {
-        ticket,
-        expires_in: ttl.as_secs(),
-    };
+    // It must be used first within so many seconds.
+    let body = json!({ "ticket": ticket, "expires_in": ttl.as_secs() });
     let headers = [(CACHE_CONTROL, "no-store")];
     Ok((StatusCode::CREATED, headers, Json(body)).into_response())
 }
@@ -270,10 +262,9 @@ fn time(text: &str) -> Result<Duration, String> {
 
 impl From<IdentityError> for Problem {
     fn from(error: IdentityError) -> Self {
-        if error.is_full {
-            Self::unavailable(error.sentence)
-        } else {
-            Self::bad("body", error.sentence)
+        match error.is_full() {
+            true => Self::unavailable(error.to_string()),
+            false => Self::bad("body", error),
         }
     }
 }

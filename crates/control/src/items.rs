@@ -36,37 +36,22 @@ impl Item<'_> {
 }
 
 /// Error in the place of an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Fault {
     /// The item is too long. The next one can be read.
+    #[error("it is longer than {bytes_max} bytes, the limit for an event")]
     TooLong { bytes_max: usize },
     /// The body is not an array. No item follows.
+    #[error(
+        "the body does not begin with `[`; send a JSON array, or lines as application/x-ndjson"
+    )]
     NotAnArray,
     /// The body ended within the array. No item follows.
+    #[error("the body ends within the array; end the array with `]`")]
     Unclosed,
     /// There is text after the array, which is not read.
+    #[error("the body continues after the array; it must end with `]`")]
     AfterArray,
-}
-
-impl std::fmt::Display for Fault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::TooLong { bytes_max } => {
-                write!(
-                    f,
-                    "it is longer than {bytes_max} bytes, the limit for an event"
-                )
-            }
-            Self::NotAnArray => f.write_str(
-                "the body does not begin with `[`; send a JSON array, or lines as \
-                 application/x-ndjson",
-            ),
-            Self::Unclosed => f.write_str("the body ends within the array; end the array with `]`"),
-            Self::AfterArray => {
-                f.write_str("the body continues after the array; it must end with `]`")
-            }
-        }
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

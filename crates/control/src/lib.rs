@@ -42,10 +42,8 @@ mod body;
 mod items;
 /// Streamed request bodies, and the errors of their items.
 mod stream;
-/// JSON of requests, and what is said of JSON that is wrong.
+/// JSON of requests and answers, and what is said of JSON that is wrong.
 mod json;
-/// JSON on one line.
-mod one_line;
 /// Payloads of events, from request bodies.
 mod payload;
 /// CloudEvents, from request bodies.
@@ -68,10 +66,8 @@ mod client_events;
 mod history;
 /// Changes of the graph, awaited without blocking a thread.
 mod change;
-/// Single subscriptions, and listing them.
+/// Single subscriptions, all of an id, and listing them.
 mod subscriptions;
-/// Replacing or removing all subscriptions of an id.
-mod replace_subscriptions;
 /// Many subscriptions with one request.
 mod bulk;
 /// Downloads of the graph.
@@ -106,7 +102,6 @@ mod jwks;
 mod admin;
 
 pub use admin::{AdminConfig, AdminSource, BackendReport, Backends, serve_admin};
-pub use api::Presence;
 pub use backup::ERLANG_IDS;
 pub use control::{Config, Control, Listen, Threads, start};
 pub use demo::{Demo, DemoSecret};

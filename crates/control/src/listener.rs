@@ -7,10 +7,9 @@
 mod handshake;
 /// Descriptors that are kept for this listener.
 mod reserve;
-/// A connection on which hyper sees checked heads only.
+/// A connection on which hyper sees checked heads only, and which fails when its client does not
+/// read.
 mod checked_stream;
-/// Time limit for clients that do not read.
-mod write_stall;
 /// Boundaries of requests, and the rules for their heads.
 mod framing;
 /// Boundaries of chunked bodies.
@@ -60,7 +59,6 @@ pub use handshake::LiveTls;
 use handshake::accept;
 use head_timeout::connection_timer;
 use reserve::{Reserve, Socket};
-use write_stall::WriteStallLimit;
 
 /// The control listener. Lives in a task of its own until the control API stops.
 pub(crate) struct Listener {
@@ -94,7 +92,6 @@ impl ConnectionService {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let refused = RefusedHead::default();
-        let stream = WriteStallLimit::new(stream);
         let stream = CheckedStream::new(stream, refused.clone());
         Builder::new()
             .timer(connection_timer(
@@ -307,7 +304,7 @@ impl Ended {
     }
 }
 
-/// Returns whether the error is that of [`WriteStallLimit`].
+/// Returns whether the error is that of a client that does not read.
 fn is_stall(error: &hyper::Error) -> bool {
     let source = std::error::Error::source(error);
     source

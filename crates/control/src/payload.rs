@@ -9,7 +9,7 @@ use router::Payload;
 use serde_json::value::RawValue;
 use wire::json::{LEVELS_MAX, check};
 
-use crate::one_line::on_one_line;
+use crate::json::on_one_line;
 use crate::problem::Problem;
 
 /// Returns the media type of a request without its parameters, in lower case; empty when there is

@@ -8,13 +8,12 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use bytes::Bytes;
 use graph::Id;
-use history::Reach;
 use router::{Event, EventType, Payload, Tally};
 
 use crate::api::{Api, Shared};
 use crate::caller::Caller;
 use crate::cloudevents::{BinaryMode, CloudEvent, STRUCTURED};
-use crate::idempotency::{self, Begun, Fingerprint, Fingerprinting, First, answer};
+use crate::idempotency::{self, Begun, Fingerprinting, First, answer};
 use crate::metrics::published::Verb;
 use crate::problem::{Answered, Problem};
 use crate::query::{Query, id_at};
@@ -63,8 +62,8 @@ async fn one_about(api: &Api, verb: Verb, request: Request, subject: Option<Id>)
     if let Some(replicated) = &api.replicated {
         let key = idempotency::shared_name(&head.headers, &caller, api.router())?;
         let keyed = key.map(|key| Keyed {
-            key: Digest(key),
-            request: Digest(request_digest(&head.uri, &head.headers, &body).0),
+            key,
+            request: request_digest(&head.uri, &head.headers, &body),
         });
         let event = event(&head.headers, body, subject, event_type)?;
         caller.check_id(&event.subject)?;
@@ -120,7 +119,7 @@ fn event(
 }
 
 /// Returns the digest of what a request publishes.
-fn request_digest(uri: &Uri, headers: &HeaderMap, body: &Bytes) -> Fingerprint {
+fn request_digest(uri: &Uri, headers: &HeaderMap, body: &Bytes) -> Digest {
     let mut request = Fingerprinting::new(&target(uri), headers);
     request.update(body);
     request.finish()
@@ -186,21 +185,17 @@ async fn deliver(
     event: Event,
     keeps: bool,
     when: When,
-    mut first: Option<(First, Fingerprint)>,
+    mut first: Option<(First, Digest)>,
 ) -> Answered {
     let _pending = api.published.pending();
     let begun = Instant::now();
     let router = api.router();
     let tally = Tally::new();
-    let reach = match verb {
-        Verb::Send => Reach::Subject,
-        Verb::Publish | Verb::Batch | Verb::Client => Reach::Subscribers,
-    };
     let note = first
         .as_ref()
         .map(|(first, request)| first.note(Some(*request)));
     let note = note.unwrap_or_default();
-    let accepted = router.deliver_noted(event, reach, keeps, &note, &tally);
+    let accepted = router.deliver_noted(event, verb.reach(), keeps, &note, &tally);
     api.published.one(verb, accepted.audience.online);
     let early = || Receipt::early(router, accepted, tally.counts(), tally.unstored()).to_json();
     if let Some((first, _)) = &mut first {

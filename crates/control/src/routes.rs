@@ -5,6 +5,7 @@
 
 use axum::Router;
 use axum::extract::Request;
+use axum::handler::Handler;
 use axum::http::header::X_CONTENT_TYPE_OPTIONS;
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{from_fn_with_state, map_response};
@@ -15,12 +16,12 @@ use crate::api::Shared;
 use crate::authorization::{UNAUTHENTICATED, authenticate, require};
 use crate::caller::Need::{self, AnyToken, Both, Nothing, Right, RightOverAll};
 use crate::live_tokens::LiveTokens;
-use crate::presence_requests::{feed, one, online};
+use crate::presence_requests::{self as presence, feed};
 use crate::problem::{Problem, method_not_allowed, not_found};
 use crate::tokens::Right::{Admin, Graph, Metrics, Publish, Sessions};
 use crate::{
     backup, batch, bulk, cluster_status, console, explain, health, history, identity, metrics,
-    openapi, publish, replace_subscriptions, sessions, stats, subscriptions,
+    openapi, publish, sessions, stats, subscriptions,
 };
 
 /// Path of the metrics.
@@ -29,144 +30,84 @@ const METRICS: &str = "/metrics";
 /// Path, method in lower case, what it needs of the caller, handler.
 pub(crate) type Route<S> = (&'static str, &'static str, Need, MethodRouter<S>);
 
+/// A path, and the routes that it has.
+pub(crate) struct At<S> {
+    path: &'static str,
+    pub(crate) routes: Vec<Route<S>>,
+}
+
+/// Begins the routes of a path.
+pub(crate) const fn at<S>(path: &'static str) -> At<S> {
+    let routes = Vec::new();
+    At { path, routes }
+}
+
+impl<S: Clone + Send + Sync + 'static> At<S> {
+    pub(crate) fn get<T: 'static>(self, need: Need, handler: impl Handler<T, S>) -> Self {
+        self.with("get", need, get(handler))
+    }
+
+    fn post<T: 'static>(self, need: Need, handler: impl Handler<T, S>) -> Self {
+        self.with("post", need, post(handler))
+    }
+
+    fn put<T: 'static>(self, need: Need, handler: impl Handler<T, S>) -> Self {
+        self.with("put", need, put(handler))
+    }
+
+    fn delete<T: 'static>(self, need: Need, handler: impl Handler<T, S>) -> Self {
+        self.with("delete", need, delete(handler))
+    }
+
+    fn with(mut self, method: &'static str, need: Need, handler: MethodRouter<S>) -> Self {
+        self.routes.push((self.path, method, need, handler));
+        self
+    }
+}
+
 /// Returns all routes in the order of the documentation.
 pub(crate) fn table() -> Vec<Route<Shared>> {
-    vec![
-        (
-            "/v1/publish/{subject}",
-            "post",
-            Right(Publish),
-            post(publish::publish),
-        ),
-        ("/v1/publish", "post", Right(Publish), post(batch::publish)),
-        ("/v1/send/{id}", "post", Right(Publish), post(publish::send)),
-        (
-            "/v1/subscriptions/{subscriber}/{subject}",
-            "put",
-            Right(Graph),
-            put(subscriptions::add),
-        ),
-        (
-            "/v1/subscriptions/{subscriber}/{subject}",
-            "delete",
-            Right(Graph),
-            delete(subscriptions::remove),
-        ),
-        (
-            "/v1/subscriptions/{subscriber}",
-            "put",
-            RightOverAll(Graph),
-            put(replace_subscriptions::replace),
-        ),
-        (
-            "/v1/subscriptions/{subscriber}",
-            "delete",
-            RightOverAll(Graph),
-            delete(replace_subscriptions::end),
-        ),
-        (
-            "/v1/ids/{id}",
-            "delete",
-            RightOverAll(Graph),
-            delete(replace_subscriptions::forget),
-        ),
-        ("/v1/subscriptions", "post", Right(Graph), post(bulk::add)),
-        (
-            "/v1/subscriptions/remove",
-            "post",
-            Right(Graph),
-            post(bulk::remove),
-        ),
-        (
-            "/v1/subscribers/{subject}",
-            "get",
-            Right(Graph),
-            get(subscriptions::subscribers),
-        ),
-        (
-            "/v1/subscriptions/{subscriber}",
-            "get",
-            RightOverAll(Graph),
-            get(subscriptions::subscriptions),
-        ),
-        (
-            "/v1/graph/backup",
-            "get",
-            RightOverAll(Graph),
-            get(backup::backup),
-        ),
-        (
-            "/v1/graph/backup/erlang-ids",
-            "get",
-            RightOverAll(Graph),
-            get(backup::erlang_ids),
-        ),
-        (
-            "/v1/sessions/{id}",
-            "get",
-            Right(Sessions),
-            get(sessions::inspect),
-        ),
-        (
-            "/v1/sessions/{id}",
-            "delete",
-            Right(Sessions),
-            delete(sessions::close),
-        ),
-        (
-            "/v1/tickets",
-            "post",
-            Right(Sessions),
-            post(identity::issue_ticket),
-        ),
-        (
-            "/v1/revocations",
-            "post",
-            Right(Admin),
-            post(identity::revoke),
-        ),
-        (
-            "/v1/history/{subject}",
-            "get",
-            Right(Sessions),
-            get(history::of_subject),
-        ),
-        ("/v1/cursor", "get", AnyToken, get(history::cursor)),
-        (
-            "/v1/slowest",
-            "get",
-            RightOverAll(Sessions),
-            get(sessions::slowest),
-        ),
-        (
-            "/v1/explain",
-            "get",
-            Both(Sessions, Graph),
-            get(explain::explain),
-        ),
-        ("/v1/online", "post", Right(Sessions), post(online::online)),
-        ("/v1/presence", "get", Right(Sessions), get(feed::edges)),
-        ("/v1/presence/{id}", "get", Right(Sessions), get(one::get)),
-        ("/v1/presence/{id}", "put", Right(Sessions), put(one::put)),
-        ("/v1/stats", "get", Right(Metrics), get(stats::stats)),
-        (
-            "/v1/cluster",
-            "get",
-            Right(Metrics),
-            get(cluster_status::cluster),
-        ),
-        (
-            "/v1/cluster/nodes/{node}/drain",
-            "post",
-            Right(Admin),
-            post(cluster_status::drain),
-        ),
-        ("/metrics", "get", Right(Metrics), get(metrics::metrics)),
-        ("/healthz", "get", Nothing, get(health::healthz)),
-        ("/livez", "get", Nothing, get(health::healthz)),
-        ("/readyz", "get", Nothing, get(health::readyz)),
-        ("/openapi.json", "get", AnyToken, get(openapi::openapi)),
-    ]
+    let table = [
+        at("/v1/publish/{subject}").post(Right(Publish), publish::publish),
+        at("/v1/publish").post(Right(Publish), batch::publish),
+        at("/v1/send/{id}").post(Right(Publish), publish::send),
+        at("/v1/subscriptions/{subscriber}/{subject}")
+            .put(Right(Graph), subscriptions::add)
+            .delete(Right(Graph), subscriptions::remove),
+        at("/v1/subscriptions/{subscriber}")
+            .put(RightOverAll(Graph), subscriptions::replace)
+            .delete(RightOverAll(Graph), subscriptions::end),
+        at("/v1/ids/{id}").delete(RightOverAll(Graph), subscriptions::forget),
+        at("/v1/subscriptions").post(Right(Graph), bulk::add),
+        at("/v1/subscriptions/remove").post(Right(Graph), bulk::remove),
+        at("/v1/subscribers/{subject}").get(Right(Graph), subscriptions::subscribers),
+        at("/v1/subscriptions/{subscriber}").get(RightOverAll(Graph), subscriptions::subscriptions),
+        at("/v1/graph/backup").get(RightOverAll(Graph), backup::backup),
+        at("/v1/graph/backup/erlang-ids").get(RightOverAll(Graph), backup::erlang_ids),
+        at("/v1/sessions/{id}")
+            .get(Right(Sessions), sessions::inspect)
+            .delete(Right(Sessions), sessions::close),
+        at("/v1/tickets").post(Right(Sessions), identity::issue_ticket),
+        at("/v1/revocations").post(Right(Admin), identity::revoke),
+        at("/v1/history/{subject}").get(Right(Sessions), history::of_subject),
+        at("/v1/cursor").get(AnyToken, history::cursor),
+        at("/v1/slowest").get(RightOverAll(Sessions), sessions::slowest),
+        at("/v1/explain").get(Both(Sessions, Graph), explain::explain),
+        at("/v1/online").post(Right(Sessions), presence::online),
+        at("/v1/presence").get(Right(Sessions), feed::edges),
+        at("/v1/presence/{id}")
+            .get(Right(Sessions), presence::get)
+            .put(Right(Sessions), presence::put),
+        at("/v1/stats").get(Right(Metrics), stats::stats),
+        at("/v1/cluster").get(Right(Metrics), cluster_status::cluster),
+        at("/v1/cluster/nodes/{node}/drain").post(Right(Admin), cluster_status::drain),
+        at("/metrics").get(Right(Metrics), metrics::metrics),
+        at("/healthz").get(Nothing, health::healthz),
+        at("/livez").get(Nothing, health::healthz),
+        at("/readyz").get(Nothing, health::readyz),
+        at("/openapi.json").get(AnyToken, openapi::openapi),
+    ];
+    table.into_iter().flat_map(|at| at.routes).collect()
 }
 
 /// Returns the whole control API.

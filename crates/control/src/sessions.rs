@@ -9,6 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use graph::Id;
 use serde::Serialize;
+use serde_json::json;
 use server::SessionReport;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::{Instant, timeout_at};
@@ -17,7 +18,7 @@ use crate::api::Shared;
 use crate::caller::Caller;
 use crate::identity;
 use crate::limits::{INSPECT_WAIT, SLOWEST_DEFAULT, SLOWEST_MAX};
-use crate::presence_requests::one::{self, OfId};
+use crate::presence_requests::{self, OfId};
 use crate::problem::{Answered, Problem, in_json};
 use crate::query::Query;
 use crate::shared::piece::IdentityPiece;
@@ -86,14 +87,9 @@ pub(crate) async fn inspect(State(api): State<Shared>, request: Request) -> Answ
         total: asked.len(),
         shown: sessions.len(),
         sessions,
-        presence: one::known(&api, &id),
+        presence: presence_requests::known(&api, &id),
         id,
     })
-}
-
-#[derive(Serialize)]
-struct Slowest {
-    sessions: Vec<Session>,
 }
 
 /// `GET /v1/slowest`
@@ -105,7 +101,7 @@ pub(crate) async fn slowest(State(api): State<Shared>, request: Request) -> Answ
         gathered.map_err(|_: Vec<Session>| late(format_args!("not all workers have reported")))?;
     sessions.sort_by_key(|session| Reverse(session.backlog_bytes));
     sessions.truncate(limit);
-    in_json(Slowest { sessions })
+    in_json(json!({ "sessions": sessions }))
 }
 
 /// Returns what the workers report, or as much as came in time.

@@ -31,9 +31,10 @@ use replication::{Append, Applied, DecodeError};
 use server::Handle;
 
 use crate::error::IdentityError;
+use crate::idempotency::Stored;
 use crate::limits::{Limits, SHARED_FAILURES_MAX};
 use crate::time::now;
-use keys::{Answer, Claim};
+use keys::Claim;
 use piece::{Digest, IdentityPiece, SharedPiece};
 
 /// Shared state of one node: what the log hands it, and what the control API asks of it.
@@ -84,7 +85,7 @@ impl SharedState {
     }
 
     /// Returns the answer to a request with a key, if it is known.
-    pub(crate) fn answer(&self, key: &Digest) -> Option<Answer> {
+    pub(crate) fn answer(&self, key: &Digest) -> Option<Stored> {
         keys::answer(&self.rows.lock(), key)
     }
 
@@ -147,8 +148,7 @@ impl SharedSink for SharedState {
         let Err(error) = self.apply(identity, &piece) else {
             return Ok(0);
         };
-        let sentence = &error.sentence;
-        tracing::warn!("a piece of the cluster's shared state has no effect here: {sentence}");
+        tracing::warn!("a piece of the cluster's shared state has no effect here: {error}");
         if piece.is_own {
             let mut failures = self.failures.lock();
             failures.insert(piece.position.number(), error);
@@ -217,8 +217,7 @@ fn restore(server: &Handle, rows: &SharedRows) {
     let now = now();
     tables::read(rows, |node, piece| {
         if let Err(error) = identities::apply(server, piece, node, false, now) {
-            let sentence = error.sentence;
-            tracing::warn!("a piece of stored state has no effect here: {sentence}");
+            tracing::warn!("a piece of stored state has no effect here: {error}");
         }
     });
 }

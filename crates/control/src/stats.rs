@@ -5,11 +5,10 @@
 use std::time::Duration;
 
 use axum::extract::{Request, State};
-use graph::Id;
 use reactor::{MetricKind, Snapshot};
 use router::HistoryMetrics;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use server::ServerStats;
 
 use crate::api::{Api, Shared};
@@ -25,15 +24,15 @@ pub(crate) struct Stats {
     #[serde(flatten)]
     run: Run,
     online: usize,
-    graph: GraphCounts,
+    graph: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
-    history: Option<HistoryStats>,
+    history: Option<Value>,
     published: Map<String, Value>,
     publishes_pending: u64,
     control: ListenerCounts,
     #[serde(flatten)]
     metrics: Metrics,
-    slow: Vec<Slow>,
+    slow: Vec<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<Cluster>,
 }
@@ -45,42 +44,6 @@ pub(crate) struct Metrics {
     workers: Vec<Map<String, Value>>,
 }
 
-#[derive(Serialize)]
-struct GraphCounts {
-    ids: usize,
-    edges: usize,
-    dictionary_entries: usize,
-}
-
-#[derive(Serialize)]
-struct HistoryStats {
-    bytes: usize,
-    events: usize,
-    age_seconds: u32,
-    appended: u64,
-    skipped: u64,
-    lost: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    disk: Option<DiskStats>,
-}
-
-/// The history on disk.
-#[derive(Serialize)]
-struct DiskStats {
-    bytes: u64,
-    segments: u64,
-    written: u64,
-    unstored: u64,
-    failures: u64,
-    has_failed: bool,
-}
-
-#[derive(Serialize)]
-struct Slow {
-    id: Id,
-    count: u64,
-}
-
 /// `GET /v1/stats`
 pub(crate) async fn stats(State(api): State<Shared>, request: Request) -> Answered {
     Query::parse(request.uri(), &[])?;
@@ -90,23 +53,19 @@ pub(crate) async fn stats(State(api): State<Shared>, request: Request) -> Answer
 impl Stats {
     pub(crate) fn of(api: &Api, counted: ServerStats) -> Self {
         let router = api.router();
-        let graph::Counts {
-            ids,
-            edges,
-            dictionary_entries,
-        } = router.graph().counts();
+        let counts = router.graph().counts();
         let verbs = Verb::ALL
             .iter()
             .map(|&verb| (verb.name().into(), api.published.verb(verb).into()));
         Self {
             run: api.run(),
             online: router.online(),
-            graph: GraphCounts {
-                ids,
-                edges,
-                dictionary_entries,
-            },
-            history: router.recorder().map(|recorder| recorder.metrics().into()),
+            graph: json!({
+                "ids": counts.ids,
+                "edges": counts.edges,
+                "dictionary_entries": counts.dictionary_entries,
+            }),
+            history: router.recorder().map(|it| history(&it.metrics())),
             published: verbs.collect(),
             publishes_pending: api.published.requests_pending(),
             control: api.listening.visits(),
@@ -114,32 +73,34 @@ impl Stats {
             slow: counted
                 .slow
                 .into_iter()
-                .map(|(id, count)| Slow { id, count })
+                .map(|(id, count)| json!({ "id": id, "count": count }))
                 .collect(),
             cluster: cluster_status::of(api),
         }
     }
 }
 
-impl From<HistoryMetrics> for HistoryStats {
-    fn from(metrics: HistoryMetrics) -> Self {
-        Self {
-            bytes: metrics.bytes,
-            events: metrics.events,
-            age_seconds: metrics.age_seconds,
-            appended: metrics.counts.appended,
-            skipped: metrics.counts.skipped,
-            lost: metrics.counts.lost,
-            disk: metrics.log.map(|log| DiskStats {
-                bytes: log.disk_bytes,
-                segments: log.segments,
-                written: log.events,
-                unstored: log.unstored,
-                failures: log.failures,
-                has_failed: log.has_failed,
-            }),
-        }
+/// Returns the counts of the history, and those of its copy on disk if there is one.
+fn history(metrics: &HistoryMetrics) -> Value {
+    let mut history = json!({
+        "bytes": metrics.bytes,
+        "events": metrics.events,
+        "age_seconds": metrics.age_seconds,
+        "appended": metrics.counts.appended,
+        "skipped": metrics.counts.skipped,
+        "lost": metrics.counts.lost,
+    });
+    if let Some(log) = &metrics.log {
+        history["disk"] = json!({
+            "bytes": log.disk_bytes,
+            "segments": log.segments,
+            "written": log.events,
+            "unstored": log.unstored,
+            "failures": log.failures,
+            "has_failed": log.has_failed,
+        });
     }
+    history
 }
 
 impl Metrics {

@@ -17,13 +17,14 @@ use tokio::time::{Sleep, sleep, timeout};
 
 use crate::body::{broken, poll_chunk, prompt_chunk};
 use crate::cloudevents;
-use crate::idempotency::{Fingerprint, Fingerprinting};
+use crate::idempotency::Fingerprinting;
 use crate::items::{Begun, Fault, Items, Shape};
 use crate::limits::{
     DROPPED_WAIT, ERRORS_MAX, ITEM_WAIT, LINES_PER_TURN_MAX, TARGETS_PER_TURN_MAX,
 };
 use crate::payload::media_type;
 use crate::problem::Problem;
+use crate::shared::piece::Digest;
 
 /// A body and its items. Lives as long as its request.
 #[derive(Debug)]
@@ -74,7 +75,7 @@ impl Stream {
     }
 
     /// Takes the digest of the request, which has ended.
-    pub(crate) fn take_fingerprint(&mut self) -> Option<Fingerprint> {
+    pub(crate) fn take_fingerprint(&mut self) -> Option<Digest> {
         self.request.take().map(Fingerprinting::finish)
     }
 

@@ -7,6 +7,7 @@ mod file;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use crate::limits::{TOKEN_BYTES_MAX, TOKEN_BYTES_MIN, TOKENS_MAX};
 pub(crate) const LOCAL: &str = "local";
 
 /// A right that a request needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Right {
     /// Publish and send events.
     Publish,
@@ -54,27 +55,6 @@ impl Right {
             Self::Admin => "admin",
         }
     }
-
-    const fn bit(self) -> u8 {
-        1 << self as u8
-    }
-}
-
-/// A set of rights.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Rights(u8);
-
-impl Rights {
-    /// Returns whether the set has a right. `admin` includes all others.
-    pub(crate) const fn include(self, right: Right) -> bool {
-        self.0 & (right.bit() | Right::Admin.bit()) != 0
-    }
-}
-
-impl FromIterator<Right> for Rights {
-    fn from_iter<T: IntoIterator<Item = Right>>(rights: T) -> Self {
-        Self(rights.into_iter().fold(0, |all, right| all | right.bit()))
-    }
 }
 
 type Digest = [u8; SHA256_OUTPUT_LEN];
@@ -84,7 +64,7 @@ type Digest = [u8; SHA256_OUTPUT_LEN];
 pub(crate) struct Token {
     pub(crate) name: Box<str>,
     digest: Digest,
-    rights: Rights,
+    rights: BTreeSet<Right>,
     /// What ids have to begin with; empty for all ids.
     prefixes: Box<[Box<str>]>,
 }
@@ -100,9 +80,9 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    /// Returns whether it has a right.
-    pub(crate) const fn may(&self, right: Right) -> bool {
-        self.rights.include(right)
+    /// Returns whether it has a right. `admin` includes all others.
+    pub(crate) fn may(&self, right: Right) -> bool {
+        self.rights.contains(&right) || self.rights.contains(&Right::Admin)
     }
 
     /// Returns the prefixes of which an id needs one; empty for all ids.
@@ -135,7 +115,7 @@ impl Tokens {
         let token = Token {
             name: Self::SINGLE.into(),
             digest: digest_of_secret(secret).map_err(|why| TokensError::new(Self::SINGLE, why))?,
-            rights: Rights::from_iter([Right::Admin]),
+            rights: BTreeSet::from([Right::Admin]),
             prefixes: Box::default(),
         };
         Ok(Self(vec![Arc::new(token)]))

@@ -10,7 +10,6 @@ mod key;
 mod keys;
 mod layers;
 mod reader;
-mod sources;
 mod changes;
 mod listeners;
 mod tls;
@@ -29,7 +28,6 @@ use std::sync::Arc;
 use ::tls::TicketKeys;
 use ::webhook::outside::OutsideUrl;
 use auth::Policy;
-use clap::Command;
 use cli::secret::{Secret, read_private_text};
 use cli::values::{LogFormat, address};
 use control::Tokens;
@@ -40,11 +38,11 @@ pub(crate) use buffers::BufferBound;
 pub(crate) use changes::{Changes, FileDigests};
 pub(crate) use history::HistoryDir;
 use keys::Key;
-pub(crate) use layers::Layers;
+pub(crate) use keys::{Flags, ImportFlags, ServeFlags};
+pub(crate) use layers::{Layers, Sources};
 pub(crate) use listeners::Addresses;
 pub(crate) use print::print;
 use reader::{Reader, known};
-pub(crate) use sources::Sources;
 pub(crate) use tls::{Tls, now as unix_time};
 use values::{
     default_workers, directory, event_bytes, host, log_format, log_level, origin, switch, workers,
@@ -104,16 +102,6 @@ impl Config {
             ..LiveSettings::clone(&self.settings.live)
         })
     }
-}
-
-/// Adds the flags of `encke serve` that are settings.
-pub(crate) fn add_flags(command: Command) -> Command {
-    keys::add_flags(command)
-}
-
-/// Adds the flags of `encke cluster import` that are settings.
-pub(crate) fn add_import_flags(command: Command) -> Command {
-    keys::add_import_flags(command)
 }
 
 /// Settings of `encke cluster import`.

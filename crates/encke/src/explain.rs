@@ -1,10 +1,27 @@
 //! `encke explain`: says whether an id would receive an event about a subject now, and why.
 
+use clap::Args;
+use cli::arguments::{ControlArguments, Report};
 use cli::failure::Failure;
 use cli::output;
 use serde_json::Value;
 
-use crate::arguments::ExplainArguments;
+pub(crate) const HELP: &str = "\
+Examples:
+  encke explain rj alice          # would alice get what is published about rj now?
+  encke explain rj alice --json";
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArguments {
+    /// Id that an event would be about
+    pub(crate) subject: String,
+    /// Id that may get it
+    pub(crate) subscriber: String,
+    #[command(flatten)]
+    pub(crate) control: ControlArguments,
+    #[command(flatten)]
+    pub(crate) report: Report,
+}
 
 /// Prints the verdict, its reasons and the sessions.
 pub(crate) fn run(arguments: &ExplainArguments) -> Result<(), Failure> {

@@ -2,14 +2,57 @@
 
 use std::io::{self, BufRead, IsTerminal};
 
-use cli::arguments::Report;
+use clap::Args;
+use cli::arguments::{ControlArguments, Report};
 use cli::failure::Failure;
 use cli::output;
 use client::control_client::{ControlClient, EventMetadata, Receipt};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::arguments::{EventArguments, PublishArguments, SendArguments};
+pub(crate) const PUBLISH_HELP: &str = "\
+Examples:
+  encke publish rj \"hello\"
+  encke publish rj '{\"title\":\"Sky\"}' --json-data --type track
+  tail -f app.log | encke publish log -";
+
+pub(crate) const SEND_HELP: &str = "\
+Example:
+  encke send alice \"your order was shipped\"";
+
+/// Payload and type of an event.
+#[derive(Debug, Args)]
+pub(crate) struct EventArguments {
+    /// The payload. `-` publishes each line of standard input as an event, and so does no payload
+    /// if standard input is not a terminal
+    pub(crate) payload: Option<String>,
+    /// Type of the event, which subscribers receive with it
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) kind: Option<String>,
+    /// Publish the payload as JSON
+    #[arg(long)]
+    pub(crate) json_data: bool,
+    #[command(flatten)]
+    pub(crate) control: ControlArguments,
+    #[command(flatten)]
+    pub(crate) report: Report,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PublishArguments {
+    /// Id of the subject
+    pub(crate) subject: String,
+    #[command(flatten)]
+    pub(crate) event: EventArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SendArguments {
+    /// Id that receives the event
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) event: EventArguments,
+}
 
 /// Publishes an event about a subject.
 pub(crate) fn publish(arguments: &PublishArguments) -> Result<(), Failure> {
@@ -165,16 +208,10 @@ impl ReceiptPrinter {
     }
 
     fn end(self) -> Result<(), Failure> {
-        let Sums {
-            events,
-            written,
-            queued,
-            shed,
-            failed,
-        } = self.sums;
+        let (events, failed) = (self.sums.events, self.sums.failed);
         if !self.report.json && !self.typed && events + failed > 0 {
             let plural = if events == 1 { "" } else { "s" };
-            let fate = fate(written, queued, shed);
+            let fate = fate(self.sums.written, self.sums.queued, self.sums.shed);
             let _ = output::line(format_args!("published {events} event{plural}: {fate}"))?;
         }
         if events == 0 && failed == 0 {
@@ -200,17 +237,9 @@ fn tell(receipt: &Receipt, report: Report) -> Result<(), Failure> {
 
 /// Returns a receipt as a sentence.
 fn sentence(receipt: &Receipt) -> String {
-    let Receipt {
-        id,
-        subscribers,
-        online,
-        written,
-        queued,
-        shed,
-        ..
-    } = receipt;
-    let plural = if *subscribers == 1 { "" } else { "s" };
-    let fate = fate(*written, *queued, *shed);
+    let (id, subscribers, online) = (&receipt.id, receipt.subscribers, receipt.online);
+    let plural = if subscribers == 1 { "" } else { "s" };
+    let fate = fate(receipt.written, receipt.queued, receipt.shed);
     format!("{id}: {subscribers} subscriber{plural}, {online} online; {fate}")
 }
 

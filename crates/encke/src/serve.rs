@@ -5,7 +5,6 @@ mod announce;
 mod cluster_node;
 mod history;
 mod ticker;
-mod inherited;
 mod key_sets;
 mod listeners;
 mod reload;
@@ -13,10 +12,12 @@ mod room;
 mod webhook;
 
 use std::env;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
 use ::cluster::Engine;
+use clap::Args;
 use cli::descriptors;
 use cli::epoch;
 use cli::failure::Failure;
@@ -29,33 +30,64 @@ use graph::Graph;
 use machine::signals::Signals;
 use rustix::rand::{GetRandomFlags, getrandom};
 use sd_notify::NotifyState;
-use server::{AccessLog, Handle, Server};
+use server::{AccessLog, Server};
 use tls::TicketKeys;
 
-use crate::arguments::ServeArguments;
-use crate::config::{self, Config, Sources};
+use crate::config::{self, Config, Flags, ServeFlags, Sources};
 use access_log::AccessLogWriter;
 use announce::{Running, tell_manager};
 use history::History;
-use inherited::Inherited;
 use key_sets::KeySets;
 use listeners::Listeners;
 use reload::{Loaded, Reloader};
 use ticker::Ticker;
 use webhook::RunningWebhook;
 
+pub(crate) const HELP: &str = "\
+Every setting can be a flag, an environment variable (ENCKE_LISTEN, ENCKE_CONTROL_TOKEN and so on)
+or a key of the same name in the configuration file. Flags override variables, and variables
+override the file. Times are written as 500ms, 25s or 1m; sizes as 65536, 64KiB or 1MiB.
+
+On SIGHUP the server reads its configuration again and applies what it can without closing a stream;
+docs/CONFIGURATION.md says which settings need a restart. A configuration that is not valid changes
+nothing.
+
+On SIGTERM or SIGINT the server tells its clients when to reconnect, and then ends. A second signal
+ends it at once.
+
+Examples:
+  encke serve
+  encke serve --workers 64 --private-fds
+  encke serve --listen 0.0.0.0:8000 --jwt-key-file issuer.pem --host push.example.org
+  encke serve --config encke.toml --check-config";
+
+/// `encke serve`: its settings come from the table of the configuration.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArguments {
+    #[command(flatten)]
+    settings: Flags<ServeFlags>,
+    /// Configuration file, in TOML
+    #[arg(long, value_name = "FILE", env = "ENCKE_CONFIG")]
+    config: Option<PathBuf>,
+    /// Check the configuration and exit
+    #[arg(long)]
+    check_config: bool,
+    /// Print the effective configuration with the source of each value, and exit
+    #[arg(long)]
+    print_config: bool,
+}
+
 /// Runs the server until a signal stops it.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<(), Failure> {
-    let own = &arguments.own;
-    let flags = arguments.settings.clone();
-    let sources = Sources::new(own.config.clone(), env::vars_os(), flags);
+    let flags = arguments.settings.matches.clone();
+    let sources = Sources::new(arguments.config.clone(), env::vars_os(), flags);
     let (layers, problems) = sources.read();
     let config = config::resolve(&layers, problems).map_err(Failure::Misused)?;
-    if own.print_config {
+    if arguments.print_config {
         let text = config::print(&layers, &config);
         return output::line(text.trim_end()).map(drop);
     }
-    if own.check_config {
+    if arguments.check_config {
         if let Some(options) = &config.cluster {
             Engine::check(options).map_err(Failure::failed)?;
         }
@@ -134,7 +166,7 @@ fn stop<P, R>(name: &str, part: Option<P>, end: impl FnOnce(P) -> R) -> Option<R
 /// Starts the parts of the server, and adds each to `parts`.
 fn start(config: &Config, loaded: Loaded, parts: &mut Parts) -> Result<(), Failure> {
     // Changing the environment is safe only while there is one thread.
-    let listeners = Listeners::new(config, Inherited::take()?)?;
+    let listeners = Listeners::new(config)?;
     let has_demo = listeners.allow_demo(config);
     let Listeners {
         public,
@@ -206,7 +238,6 @@ fn start(config: &Config, loaded: Loaded, parts: &mut Parts) -> Result<(), Failu
         key_sets: key_set_metrics.clone(),
         replicated: parts.cluster.as_ref().map(cluster_node::Node::replicated),
         webhook: webhook.clone(),
-        presence: presence_of(&handle),
     };
     let control = control::start(control, threads, handle.clone()).map_err(Failure::failed)?;
     let control = parts.control.insert(control);
@@ -250,15 +281,6 @@ fn start(config: &Config, loaded: Loaded, parts: &mut Parts) -> Result<(), Failu
     }
     tell_manager(&[NotifyState::Ready]);
     Ok(())
-}
-
-/// Returns what the control API needs of presence, if the server has it.
-fn presence_of(server: &Handle) -> Option<control::Presence> {
-    let presence = server.presence()?;
-    Some(control::Presence {
-        online: Arc::clone(presence.online()),
-        feed: Arc::clone(presence.feed()),
-    })
 }
 
 fn handle_signals(

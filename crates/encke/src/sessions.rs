@@ -1,11 +1,29 @@
 //! `encke sessions`: lists or closes the sessions of an id.
 
+use clap::Args;
+use cli::arguments::{ControlArguments, Report};
 use cli::failure::Failure;
 use cli::output;
 use cli::units::{age, human_count};
 use serde_json::Value;
 
-use crate::arguments::SessionsArguments;
+pub(crate) const HELP: &str = "\
+Examples:
+  encke sessions alice
+  encke sessions alice --close";
+
+#[derive(Debug, Args)]
+pub(crate) struct SessionsArguments {
+    /// Id whose sessions to list
+    pub(crate) id: String,
+    /// Close the sessions
+    #[arg(long)]
+    pub(crate) close: bool,
+    #[command(flatten)]
+    pub(crate) control: ControlArguments,
+    #[command(flatten)]
+    pub(crate) report: Report,
+}
 
 /// Column titles, and the member of the answer that each column shows.
 const COLUMNS: [(&str, &str); 8] = [

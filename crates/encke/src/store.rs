@@ -5,8 +5,10 @@ mod opened;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::{Args, Subcommand};
+use cli::arguments::{DataArguments, PlaceArguments, Report};
 use cli::failure::Failure;
 use cli::output;
 use cli::progress::ProgressBar;
@@ -14,10 +16,86 @@ use cli::units::{human_count, human_size};
 use graph::{Check, ExportError, ListFormat, Snapshot, Statistics};
 use serde_json::json;
 
-use crate::arguments::{
-    CompactArguments, ExportArguments, ReadArguments, StoreArguments, StoreVerb,
-};
 use opened::Opened;
+
+pub(crate) const HELP: &str = "\
+The graph is the set of all subscriptions. Only one process can use a data directory: stop the
+server first, or use --online, which works on a copy that the running server gives. The copy is made
+in the directory for temporary files (TMPDIR) and removed at the end.
+
+Examples:
+  encke graph stats --online
+  encke graph check --data encke-data
+  encke graph export | sort | uniq -d
+  encke graph backup monday.redb --online";
+
+const CHECK_HELP: &str = "\
+The exit code is 0 if the graph is consistent, and 1 if it is not.
+
+Examples:
+  encke graph check --data encke-data
+  encke graph check --online";
+
+const EXPORT_HELP: &str = "\
+The lines are sorted: integers first, in ascending order, then text by its bytes. So two exports of
+the same graph are equal. `encke-lab friends load` and POST /v1/subscriptions read these lists. With
+--json the lines are {\"subscriber\":…,\"subject\":…}, which allow ids with spaces.
+
+Examples:
+  encke graph export -o edges.txt
+  encke graph export --json | gzip > edges.ndjson.gz";
+
+#[derive(Debug, Args)]
+pub(crate) struct StoreArguments {
+    #[command(subcommand)]
+    pub(crate) verb: StoreVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreVerb {
+    /// Compare the two stored directions of all edges, and the names with the edges
+    #[command(after_help = CHECK_HELP)]
+    Check(ReadArguments),
+    /// Count edges, ids and blocks
+    #[command(after_help = "Example:\n  encke graph stats --json")]
+    Stats(ReadArguments),
+    /// Write all edges, sorted, as lines `subscriber subject`
+    #[command(after_help = EXPORT_HELP)]
+    Export(ExportArguments),
+    /// Rewrite the file without the space that changes have left unused
+    #[command(after_help = "Example:\n  encke graph compact --data encke-data")]
+    Compact(CompactArguments),
+    /// Copy the graph to a file, from a running server with --online
+    #[command(after_help = backup::HELP)]
+    Backup(backup::BackupArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompactArguments {
+    #[command(flatten)]
+    pub(crate) data: DataArguments,
+    #[command(flatten)]
+    pub(crate) report: Report,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReadArguments {
+    #[command(flatten)]
+    pub(crate) place: PlaceArguments,
+    #[command(flatten)]
+    pub(crate) report: Report,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArguments {
+    #[command(flatten)]
+    pub(crate) place: PlaceArguments,
+    /// File for the list; `-` is standard output
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) report: Report,
+}
 
 /// Runs a subcommand.
 pub(crate) fn run(arguments: &StoreArguments) -> Result<(), Failure> {

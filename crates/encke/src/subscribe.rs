@@ -2,10 +2,29 @@
 
 use std::fmt;
 
+use clap::Args;
+use cli::arguments::{ControlArguments, Report};
 use cli::failure::Failure;
 use serde::Serialize;
 
-use crate::arguments::SubscribeArguments;
+pub(crate) const HELP: &str = "\
+The subscriber receives events about the subjects from the next one on.
+
+Example:
+  encke subscribe alice rj news";
+
+#[derive(Debug, Args)]
+pub(crate) struct SubscribeArguments {
+    /// Id that receives the events
+    pub(crate) subscriber: String,
+    /// Ids that the events are about
+    #[arg(required = true, value_name = "SUBJECT")]
+    pub(crate) subjects: Vec<String>,
+    #[command(flatten)]
+    pub(crate) control: ControlArguments,
+    #[command(flatten)]
+    pub(crate) report: Report,
+}
 
 /// Result of a change of one edge.
 #[derive(Debug, Serialize)]

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Serialize, Serializer};
+
 /// Random number, not 0, that identifies one run of a node as a writer.
 ///
 /// Never reused: a node that reads its own `NodeGone` continues under a new incarnation.
@@ -26,6 +28,12 @@ impl Incarnation {
 impl fmt::Display for Incarnation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
+    }
+}
+
+impl Serialize for Incarnation {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Sequence number of an entry in the stream: 1 for the first, consecutive.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct StreamSequence(u64);
 
 impl StreamSequence {

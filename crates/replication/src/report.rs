@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde::{Serialize, Serializer};
 
 use crate::codec::{Source, bounded};
 use crate::error::DecodeError;
@@ -18,7 +19,8 @@ const REPORT: u8 = 0x31;
 const NUMBERS_MAX: usize = 64;
 
 /// State of a node as it reports it: whether clients should be sent to it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum NodeState {
     /// The node has not reported its state.
     #[default]
@@ -32,19 +34,23 @@ pub enum NodeState {
 }
 
 /// Counters and gauges of a node. Counters begin at its start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct NodeCounters {
     /// Time since its start.
+    #[serde(rename = "uptime_seconds", serialize_with = "seconds")]
     pub uptime: Duration,
     /// Time by which it is behind the log.
+    #[serde(rename = "lag_seconds", serialize_with = "seconds")]
     pub lag: Duration,
     /// Number of worker threads.
     pub workers: u64,
     /// Total busy time of all its workers.
+    #[serde(rename = "busy_seconds", serialize_with = "seconds")]
     pub busy: Duration,
     /// Number of open connections of clients.
     pub connections: u64,
     /// Number of sessions.
+    #[serde(skip)]
     pub sessions: u64,
     /// Number of events written to sockets of sessions.
     pub written: u64,
@@ -123,6 +129,11 @@ fn others(names: &[Box<str>]) -> String {
     }
 }
 
+/// Writes a time in seconds, rounded to milliseconds.
+pub(crate) fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(time.as_millis() as f64 / 1e3)
+}
+
 impl NodeCounters {
     /// Returns the counters in the order of a report. New ones are added at the end.
     fn numbers(&self) -> [u64; 11] {
@@ -169,16 +180,6 @@ impl NodeState {
             2 => Self::NotReady,
             3 => Self::Draining,
             _ => Self::Unknown,
-        }
-    }
-
-    /// Returns the name of the state.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Ready => "ready",
-            Self::NotReady => "not_ready",
-            Self::Draining => "draining",
         }
     }
 }

@@ -12,7 +12,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use auth::UnixSeconds;
-use auth::tickets::TicketKey;
+use auth::tickets;
 use reactor::Tick;
 
 use crate::limits::Limits;
@@ -118,7 +118,7 @@ impl Revoked {
 pub(crate) struct Leases {
     slots: SparseSlots<Lease>,
     /// Tickets of the sessions that logged in by one.
-    tickets: HashMap<u32, TicketKey>,
+    tickets: HashMap<u32, tickets::Hash>,
     scan: LeaseScan,
 }
 
@@ -132,7 +132,7 @@ impl Leases {
     }
 
     /// Adds the lease of the session in a slot, and the ticket that it logged in by.
-    pub(crate) fn insert(&mut self, slot: u32, lease: Lease, ticket: Option<TicketKey>) {
+    pub(crate) fn insert(&mut self, slot: u32, lease: Lease, ticket: Option<tickets::Hash>) {
         if let Some(ticket) = ticket {
             self.tickets.insert(slot, ticket);
         }
@@ -146,7 +146,7 @@ impl Leases {
     }
 
     /// Removes what is left of the session in a slot, and returns its ticket.
-    pub(crate) fn log_out(&mut self, slot: u32) -> Option<TicketKey> {
+    pub(crate) fn log_out(&mut self, slot: u32) -> Option<tickets::Hash> {
         self.remove(slot);
         self.tickets.remove(&slot)
     }

@@ -56,7 +56,7 @@ pub struct EventTypes {
 }
 
 /// The JSON object of an event.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Object<'a> {
     #[serde(rename = "type")]
     event_type: &'static str,
@@ -95,14 +95,9 @@ impl Event<'_> {
     pub(crate) fn to_json(self, node: Option<&str>, time: u64) -> Vec<u8> {
         let bare = |event_type| Object {
             event_type,
-            id: None,
-            ids: None,
-            session: None,
-            transport: None,
-            reason: None,
-            events: None,
             node,
             time,
+            ..Object::default()
         };
         let object = match self {
             Self::Start => bare("start"),

@@ -81,7 +81,7 @@ impl OutsideUrl {
     }
 
     /// Returns the whole URL, with its query.
-    pub fn name(&self) -> String {
+    pub fn as_written(&self) -> String {
         self.0.to_string()
     }
 

@@ -1,6 +1,5 @@
 //! Retries: when a request is repeated, and when it is given up. Time and randomness are arguments.
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::limits::BACKOFF_MAX;
@@ -17,15 +16,19 @@ pub(crate) enum Outcome {
 }
 
 /// Reason why a request must be repeated. Its `Display` form is part of a log line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Failure {
+    #[error("no answer within {0:?}")]
     Timeout(Duration),
+    #[error("it redirects elsewhere, which is not followed; name the new address")]
     Redirect,
+    #[error("the status of the answer is {status}")]
     Status {
         status: u16,
         /// Delay that the receiver asks for.
         retry_after: Option<Duration>,
     },
+    #[error("{0}")]
     Transport(String),
 }
 
@@ -91,19 +94,6 @@ impl Attempts {
         match now.saturating_sub(self.began) + wait <= give_up {
             true => Next::RepeatIn(wait),
             false => Next::GiveUp,
-        }
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Timeout(time) => write!(f, "no answer within {time:?}"),
-            Self::Redirect => {
-                f.write_str("it redirects elsewhere, which is not followed; name the new address")
-            }
-            Self::Status { status, .. } => write!(f, "the status of the answer is {status}"),
-            Self::Transport(error) => f.write_str(error),
         }
     }
 }

@@ -18,6 +18,9 @@ const PREFIX: &str = "whsec_";
 /// Shortest and longest secret, in bytes: the bounds of Standard Webhooks.
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
+/// How an operator gets a secret.
+const MAKE: &str = "make one with: echo whsec_$(openssl rand -base64 32)";
+
 /// A secret that is shared with the receiver.
 #[derive(Clone)]
 pub struct Secret {
@@ -28,15 +31,23 @@ pub struct Secret {
 
 /// Reason why a text is not a secret, or a file has no valid secrets. Its `Display` form is a
 /// sentence for the operator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
     /// There is no secret.
+    #[error("it has no secret; {MAKE}")]
     None,
     /// There are too many secrets.
+    #[error("it has more than {SECRETS_MAX} secrets; one is enough")]
     TooMany,
     /// A secret is malformed.
+    #[error("a secret is {PREFIX} and base64; {MAKE}")]
     Form,
     /// A secret is too short or too long. Has its length in bytes.
+    #[error(
+        "a secret has {0} bytes, and must have {least} to {most}; {MAKE}",
+        least = SECRET_BYTES.start(),
+        most = SECRET_BYTES.end()
+    )]
     Length(usize),
 }
 
@@ -111,25 +122,6 @@ impl fmt::Debug for Secret {
         f.write_str("Secret(…)")
     }
 }
-
-impl fmt::Display for SecretError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const MAKE: &str = "make one with: echo whsec_$(openssl rand -base64 32)";
-        match self {
-            Self::None => write!(f, "it has no secret; {MAKE}"),
-            Self::TooMany => write!(f, "it has more than {SECRETS_MAX} secrets; one is enough"),
-            Self::Form => write!(f, "a secret is {PREFIX} and base64; {MAKE}"),
-            Self::Length(bytes) => write!(
-                f,
-                "a secret has {bytes} bytes, and must have {} to {}; {MAKE}",
-                SECRET_BYTES.start(),
-                SECRET_BYTES.end()
-            ),
-        }
-    }
-}
-
-impl std::error::Error for SecretError {}
 
 #[cfg(test)]
 mod tests {

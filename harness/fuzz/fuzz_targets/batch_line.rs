@@ -5,9 +5,9 @@
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../../crates/control/src/items.rs"]
 mod items;
-#[allow(unreachable_pub)]
-#[path = "../../../crates/control/src/one_line.rs"]
-mod one_line;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../../crates/control/src/json.rs"]
+mod json;
 #[allow(unreachable_pub)]
 #[path = "../../../crates/control/src/batch/fast_path.rs"]
 mod fast_path;

@@ -11,32 +11,18 @@ mod fast_path;
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../../crates/control/src/items.rs"]
 mod items;
-#[allow(unreachable_pub)]
+#[allow(dead_code, unreachable_pub)]
 #[path = "../../../crates/control/src/json.rs"]
 mod json;
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../../crates/control/src/batch/line.rs"]
 mod line;
-#[allow(unreachable_pub)]
-#[path = "../../../crates/control/src/one_line.rs"]
-mod one_line;
 
 // What the parsers name of the rest of the crate.
 
 mod body {
     pub(crate) fn event_too_large(_about: &str, length: usize, bytes_max: usize) -> String {
         format!("{length} bytes of {bytes_max}")
-    }
-}
-
-mod caller {
-    /// A caller with all rights.
-    pub(crate) struct Caller;
-
-    impl Caller {
-        pub(crate) fn refusal_of_id(&self, _: &graph::Id) -> Option<String> {
-            None
-        }
     }
 }
 

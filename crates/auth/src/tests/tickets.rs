@@ -64,12 +64,12 @@ fn a_ticket_is_good_while_its_session_lives_and_two_minutes_after() {
     let first = tickets.redeem(&text, 7, NOW).unwrap();
     // The session lasts a day, and breaks.
     let broken = NOW.plus(86_400);
-    tickets.release(first.ticket, 7, broken);
+    tickets.release(&first.hash, 7, broken);
     let back = broken.plus(RECONNECT_SECONDS - 1);
     let second = tickets.redeem(&text, 8, back).unwrap();
-    assert_eq!((second.superseded, second.ticket), (None, first.ticket));
+    assert_eq!((second.superseded, second.hash), (None, first.hash));
     // Again, and this time the client does not come in time.
-    tickets.release(second.ticket, 8, back);
+    tickets.release(&second.hash, 8, back);
     let late = tickets.redeem(&text, 9, back.plus(RECONNECT_SECONDS));
     assert_eq!(late, Err(TicketError::Unknown));
     assert!(tickets.is_empty());
@@ -81,7 +81,7 @@ fn a_ticket_of_an_hour_is_forgotten_two_minutes_after_its_session() {
     let ids = [Box::from("alice")];
     let text = tickets.issue([1; 16], ids, TICKET_TTL_SECONDS_MAX, NOW);
     let redeemed = tickets.redeem(&text.unwrap(), 7, NOW).unwrap();
-    tickets.release(redeemed.ticket, 7, NOW.plus(1));
+    tickets.release(&redeemed.hash, 7, NOW.plus(1));
     tickets.forget_until(NOW.plus(RECONNECT_SECONDS));
     assert_eq!(tickets.len(), 1);
     tickets.forget_until(NOW.plus(1 + RECONNECT_SECONDS));
@@ -96,11 +96,11 @@ fn a_reconnect_before_the_server_notices_the_end_takes_the_ticket_over() {
     let second = tickets.redeem(&text, 8, NOW.plus(1000)).unwrap();
     assert_eq!(second.superseded, Some(7));
     // The end of the old session, which comes now, does not touch the new one.
-    tickets.release(first.ticket, 7, NOW.plus(1000));
+    tickets.release(&first.hash, 7, NOW.plus(1000));
     let much_later = NOW.plus(1000 + 2 * RECONNECT_SECONDS);
     let third = tickets.redeem(&text, 9, much_later).unwrap();
     assert_eq!(third.superseded, Some(8));
-    tickets.release(third.ticket, 8, much_later);
+    tickets.release(&third.hash, 8, much_later);
     assert_eq!(
         tickets.redeem(&text, 10, much_later).unwrap().superseded,
         Some(9)
@@ -174,19 +174,19 @@ fn a_ticket_needs_ids_and_a_ttl_within_bounds() {
 }
 
 #[test]
-fn a_ticket_that_was_taken_back_is_refused_and_its_slot_names_no_other() {
+fn a_ticket_that_was_taken_back_is_refused_and_its_name_names_no_other() {
     let mut tickets = Tickets::with_max(1);
     let text = issue(&mut tickets, 1, NOW);
     let old = tickets.redeem(&text, 7, NOW).unwrap();
-    tickets.revoke(old.ticket);
+    tickets.revoke(&old.hash);
     assert_eq!(tickets.redeem(&text, 8, NOW), Err(TicketError::Unknown));
     let later = NOW.plus(TTL);
     let text = issue(&mut tickets, 2, later);
     let new = tickets.redeem(&text, 7, later).unwrap();
-    assert_ne!(new.ticket, old.ticket);
+    assert_ne!(new.hash, old.hash);
     // What is still known of the old one does nothing to the new one.
-    tickets.release(old.ticket, 7, later);
-    tickets.revoke(old.ticket);
+    tickets.release(&old.hash, 7, later);
+    tickets.revoke(&old.hash);
     assert_eq!(tickets.redeem(&text, 9, later).unwrap().superseded, Some(7));
 }
 
@@ -239,7 +239,7 @@ proptest! {
         let mut now = NOW;
         // Numbers of secrets are used once: each issue has its own.
         let mut issued = 0_u16;
-        let mut current: HashMap<u8, (String, Option<crate::tickets::TicketKey>, Life)> =
+        let mut current: HashMap<u8, (String, Option<crate::tickets::Hash>, Life)> =
             HashMap::new();
         for operation in operations {
             match operation {
@@ -269,21 +269,21 @@ proptest! {
                     };
                     let redeemed = redeemed.unwrap();
                     prop_assert_eq!(redeemed.superseded, superseded);
-                    *key = Some(redeemed.ticket);
+                    *key = Some(redeemed.hash);
                     *life = Life::Bound(session);
                 }
                 Operation::Release { number, session } => {
                     let Some((_, Some(key), life)) = current.get_mut(&number) else {
                         continue;
                     };
-                    tickets.release(*key, session, now);
+                    tickets.release(key, session, now);
                     if *life == Life::Bound(session) {
                         *life = Life::Until(now.0 + RECONNECT_SECONDS);
                     }
                 }
                 Operation::Revoke { number } => {
                     if let Some((_, Some(key), _)) = current.get(&number) {
-                        tickets.revoke(*key);
+                        tickets.revoke(key);
                         current.remove(&number);
                     }
                 }

@@ -139,7 +139,7 @@ struct Pair {
     log: Vec<Announcement>,
     read: [usize; 2],
     /// The open sessions of each node.
-    sessions: [Vec<(u64, crate::tickets::TicketKey)>; 2],
+    sessions: [Vec<(u64, crate::tickets::Hash)>; 2],
     last: u64,
     /// Sessions that ended by themselves.
     ended: Vec<u64>,
@@ -158,7 +158,7 @@ impl Pair {
                 if let Some(before) = redeemed.superseded {
                     self.sessions[node].retain(|(session, _)| *session != before);
                 }
-                self.sessions[node].push((session, redeemed.ticket));
+                self.sessions[node].push((session, redeemed.hash));
                 self.log.push(Announcement::Used { node, session });
             }
             Step::End(node) => {
@@ -166,7 +166,7 @@ impl Pair {
                     return;
                 };
                 self.ended.push(session);
-                if self.nodes[node].release(ticket, session, NOW).is_some() {
+                if self.nodes[node].release(&ticket, session, NOW) {
                     self.log.push(Announcement::Released { node, session });
                 }
             }

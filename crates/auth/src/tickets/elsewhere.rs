@@ -28,13 +28,8 @@ impl Tickets {
             return Ok(());
         }
         let state = State::Waiting(until);
-        let ticket = Ticket {
-            hash,
-            ids,
-            issued,
-            state,
-        };
-        self.add(ticket, now)
+        let ticket = Ticket { ids, issued, state };
+        self.add(hash, ticket, now)
     }
 
     /// Notes that a session of another node uses a ticket. Returns the session of this node that
@@ -55,14 +50,9 @@ impl Tickets {
     ) -> Result<Option<u64>, TicketError> {
         let until = now.plus(ELSEWHERE_SECONDS);
         let state = State::Elsewhere { holder, until };
-        let Some((index, ticket)) = self.find(&hash) else {
-            let ticket = Ticket {
-                hash,
-                ids,
-                issued,
-                state,
-            };
-            return self.add(ticket, now).map(|()| None);
+        let Some(ticket) = self.by_hash.get(&hash) else {
+            let ticket = Ticket { ids, issued, state };
+            return self.add(hash, ticket, now).map(|()| None);
         };
         let superseded = match ticket.state {
             State::Bound {
@@ -72,28 +62,25 @@ impl Tickets {
             State::Bound { session, .. } => Some(session),
             State::Waiting(_) | State::Elsewhere { .. } => None,
         };
-        ticket.state = state;
-        self.schedule(index, until, now);
+        self.set_state(&hash, state);
         Ok(superseded)
     }
 
     /// Notes that the session of another node that used a ticket has ended. Does nothing if that
     /// session does not have it.
     pub fn released_elsewhere(&mut self, hash: &Hash, holder: Holder, now: UnixSeconds) {
-        if let Some((index, ticket)) = self.find(hash)
+        if let Some(ticket) = self.by_hash.get(hash)
             && let State::Elsewhere { holder: by, .. } = ticket.state
             && by == holder
         {
-            let until = now.plus(RECONNECT_SECONDS);
-            ticket.state = State::Waiting(until);
-            self.schedule(index, until, now);
+            self.set_state(hash, State::Waiting(now.plus(RECONNECT_SECONDS)));
         }
     }
 
     /// Notes that all nodes have read that this session of this node uses a ticket. Does nothing if
     /// it does not use it any more.
     pub fn announced(&mut self, hash: &Hash, session: u64) {
-        if let Some((_, ticket)) = self.find(hash)
+        if let Some(ticket) = self.by_hash.get_mut(hash)
             && let State::Bound {
                 session: by,
                 is_announced,
@@ -107,22 +94,13 @@ impl Tickets {
     /// Notes that another node is gone, and its sessions with it. Looks at all tickets.
     pub fn node_gone(&mut self, node: u64, now: UnixSeconds) {
         let end = now.plus(RECONNECT_SECONDS);
-        for index in 0..self.slots.len() as u32 {
-            let slot = &mut self.slots[index as usize];
-            if let Some(ticket) = &mut slot.ticket
-                && let State::Elsewhere { holder, until } = ticket.state
-                && holder.node == node
-            {
-                let until = until.min(end);
-                ticket.state = State::Waiting(until);
-                self.schedule(index, until, now);
-            }
+        let of_node = |(hash, ticket): (&Hash, &Ticket)| match ticket.state {
+            State::Elsewhere { holder, until } if holder.node == node => Some((*hash, until)),
+            _ => None,
+        };
+        let freed: Vec<(Hash, UnixSeconds)> = self.by_hash.iter().filter_map(of_node).collect();
+        for (hash, until) in freed {
+            self.set_state(&hash, State::Waiting(until.min(end)));
         }
-    }
-
-    fn find(&mut self, hash: &Hash) -> Option<(u32, &mut Ticket)> {
-        let index = *self.by_hash.get(hash)?;
-        let ticket = self.slots.get_mut(index as usize)?.ticket.as_mut()?;
-        Some((index, ticket))
     }
 }

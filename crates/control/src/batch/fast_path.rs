@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use wire::json::{LEVELS_MAX, check};
 
 use crate::items::Item;
-use crate::one_line::on_one_line;
+use crate::json::on_one_line;
 
 /// Returns the event of an ordinary line.
 pub(super) fn event(item: &Item<'_>) -> Option<Event> {

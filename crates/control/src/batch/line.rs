@@ -18,11 +18,9 @@ use wire::json::{LEVELS_MAX, check};
 
 use super::fast_path;
 use crate::body::event_too_large;
-use crate::caller::Caller;
 use crate::cloudevents;
 use crate::items::Item;
-use crate::json::{object, sentence};
-use crate::one_line::on_one_line;
+use crate::json::{object, on_one_line, sentence};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -64,16 +62,6 @@ impl<'de> Deserialize<'de> for LineEventType {
         }
         deserializer.deserialize_str(EventTypeVisitor)
     }
-}
-
-/// The event of a line that the caller may publish, or the sentence that says why there is none.
-pub(super) fn allowed(
-    item: &Item<'_>,
-    event_bytes_max: usize,
-    caller: &Caller,
-) -> Result<Event, String> {
-    let event = event(item, event_bytes_max)?;
-    caller.refusal_of_id(&event.subject).map_or(Ok(event), Err)
 }
 
 /// Returns the event of a line, or the sentence that says why it has none.

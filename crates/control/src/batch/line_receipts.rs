@@ -16,33 +16,35 @@ use router::{Accepted, Counts, Tally};
 use serde::Serialize;
 use tokio::time::timeout;
 
-use super::line;
+use super::lines::Lines;
 use super::outbox::{Left, Outbox, Room, late, outbox};
 use crate::api::{Api, Shared};
-use crate::caller::Caller;
+use crate::json::push_line;
 use crate::limits::{ANSWER_CHUNK_BYTES, Limits, RECEIPT_WAIT, WINDOW_EVENTS_MAX};
 use crate::metrics::published::Counting;
 use crate::receipt::{Receipt, unsettled};
-use crate::stream::{Failure, Stream, Turn};
+use crate::stream::{Failure, Turn};
 
 /// Begins to answer a batch.
-pub(super) fn answer(api: Shared, stream: Stream, caller: Caller, is_stored: bool) -> Response {
+pub(super) fn answer(api: Shared, input: Lines) -> Response {
     let (outbox, answer) = outbox(api.limits.unread_bytes_max);
     // A task of its own: the connection only carries what is there to be read.
     tokio::spawn(async move {
         let _pending = api.published.pending();
         let mut batch = Batch {
             api: &api,
-            stream,
-            caller,
-            is_stored,
+            input,
             window: Window::default(),
             spare: Tally::new(),
             lines: Vec::new(),
             counting: api.published.counting(),
         };
         if batch.run(&outbox).await.is_ok() {
-            batch.stream.drop_rest(api.limits.dropped_bytes_max).await;
+            batch
+                .input
+                .stream
+                .drop_rest(api.limits.dropped_bytes_max)
+                .await;
             outbox.end();
         }
     });
@@ -52,9 +54,7 @@ pub(super) fn answer(api: Shared, stream: Stream, caller: Caller, is_stored: boo
 /// A batch under way.
 struct Batch<'a> {
     api: &'a Api,
-    stream: Stream,
-    caller: Caller,
-    is_stored: bool,
+    input: Lines,
     window: Window,
     /// The tally of the next event: one that had no delivery serves again.
     spare: Arc<Tally>,
@@ -100,7 +100,7 @@ impl Batch<'_> {
             if at_hand && !self.window.is_full(&self.api.limits) {
                 continue;
             }
-            if !at_hand && self.window.is_empty() && self.stream.has_ended() {
+            if !at_hand && self.window.is_empty() && self.input.stream.has_ended() {
                 return Ok(());
             }
             self.counting.hand_over();
@@ -109,7 +109,7 @@ impl Batch<'_> {
                 Step::Read(Ok(())) | Step::Settled => {}
                 Step::Read(Err(error)) => {
                     let error = format!("no more lines are read: {error}");
-                    self.fail(self.stream.items.number() + 1, error);
+                    self.fail(self.input.stream.items.number() + 1, error);
                 }
                 Step::Late => self.give_up(),
             }
@@ -121,8 +121,8 @@ impl Batch<'_> {
     async fn hand_over(&mut self, outbox: &Outbox) -> Result<(), Left> {
         outbox.put(&mut self.lines);
         if outbox.room().await? == Room::Late {
-            let line = self.stream.items.number() + 1;
-            self.stream.close();
+            let line = self.input.stream.items.number() + 1;
+            self.input.stream.close();
             self.fail(line, late());
             // The batch may end right here.
             outbox.put(&mut self.lines);
@@ -132,36 +132,34 @@ impl Batch<'_> {
 
     /// Works off the next line at hand: how many ids are online for it.
     fn line(&mut self) -> Option<u64> {
-        let (number, error) = match self.stream.items.next()? {
-            Err((number, fault)) => (number, fault.to_string()),
-            Ok(item) => match line::allowed(&item, self.api.event_bytes_max, &self.caller) {
-                Err(error) => (item.number, error),
-                Ok(event) => {
-                    let (line, bytes) = (item.number, event.payload.bytes().len());
-                    let router = self.api.router();
-                    let reach = Reach::Subscribers;
-                    let accepted = router.deliver(event, reach, self.is_stored, &self.spare);
-                    self.counting.add(accepted.audience.online);
-                    // With nobody online there is no delivery, and the tally serves again, unless
-                    // it waits for the disk.
-                    let waits = accepted.audience.online != 0 || self.api.router().has_log();
-                    let tally = waits.then(|| std::mem::take(&mut self.spare));
-                    if tally.is_none() && self.window.is_empty() {
-                        self.receipt(accepted, Counts::default(), 0);
-                    } else {
-                        self.window.push(Waiting::Receipt {
-                            line,
-                            accepted,
-                            tally,
-                            bytes,
-                        });
-                    }
-                    return Some(accepted.audience.online);
-                }
-            },
+        let (line, event) = self.input.next()?;
+        let event = match event {
+            Ok(event) => event,
+            Err(error) => {
+                self.fail(line, error);
+                return Some(0);
+            }
         };
-        self.fail(number, error);
-        Some(0)
+        let bytes = event.payload.bytes().len();
+        let router = self.api.router();
+        let reach = Reach::Subscribers;
+        let accepted = router.deliver(event, reach, self.input.is_stored, &self.spare);
+        self.counting.add(accepted.audience.online);
+        // With nobody online there is no delivery, and the tally serves again, unless it waits for
+        // the disk.
+        let waits = accepted.audience.online != 0 || router.has_log();
+        let tally = waits.then(|| std::mem::take(&mut self.spare));
+        if tally.is_none() && self.window.is_empty() {
+            self.receipt(accepted, Counts::default(), 0);
+        } else {
+            self.window.push(Waiting::Receipt {
+                line,
+                accepted,
+                tally,
+                bytes,
+            });
+        }
+        Some(accepted.audience.online)
     }
 
     /// Puts a bad line at its place.
@@ -212,15 +210,14 @@ impl Batch<'_> {
     }
 
     fn write(&mut self, line: &impl Serialize) {
-        serde_json::to_writer(&mut self.lines, line).expect("numbers and strings are JSON");
-        self.lines.push(b'\n');
+        push_line(&mut self.lines, line);
     }
 
     /// Waits for the first receipt and, if no line is at hand, for more of the body.
     async fn step(&mut self, starved: bool, outbox: &Outbox) -> Step {
         let mut done = self.window.first().map(Tally::done);
-        let read_on = starved && !self.stream.has_ended();
-        let stream = &mut self.stream;
+        let read_on = starved && !self.input.stream.has_ended();
+        let stream = &mut self.input.stream;
         let waits = done.is_some();
         let step = poll_fn(|context| {
             if read_on && let Poll::Ready(read) = stream.poll_more(context) {

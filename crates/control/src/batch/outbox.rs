@@ -50,7 +50,8 @@ pub(super) fn late() -> String {
 }
 
 /// The batch was cut off: the connection is reset, lest the answer look whole.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("the batch was aborted before its last receipt")]
 pub(super) struct CutOff;
 
 #[derive(Debug, Default)]
@@ -176,14 +177,6 @@ impl HttpBody for Answer {
         }
     }
 }
-
-impl std::fmt::Display for CutOff {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the batch was aborted before its last receipt")
-    }
-}
-
-impl std::error::Error for CutOff {}
 
 #[cfg(test)]
 mod tests {

@@ -18,13 +18,12 @@ use aws_lc_rs::digest::{Context as Hashing, SHA256};
 use history::Reach;
 use replication::{Append, AppendError, Applied, Command, Position, Wait};
 
-use super::line;
+use super::lines::Lines;
 use crate::api::Api;
-use crate::caller::Caller;
 use crate::limits::{CHUNK_LINES_FACTOR, CHUNKS_MAX};
 use crate::replicated::{Appending, append, command};
 use crate::shared::piece::{Digest, KeyPiece};
-use crate::stream::{Failure, Stream, Turn};
+use crate::stream::{Failure, Turn};
 
 /// A line of a batch: its number, or what is wrong with it.
 #[derive(Debug)]
@@ -40,16 +39,6 @@ struct Chunk {
     /// The events of those lines that have one.
     commands: Vec<Command>,
     bytes: usize,
-}
-
-/// Batch that goes through the log.
-#[derive(Debug)]
-pub(super) struct Request {
-    pub(super) stream: Stream,
-    pub(super) caller: Caller,
-    pub(super) is_stored: bool,
-    /// Its idempotency key, with the token.
-    pub(super) key: Option<Digest>,
 }
 
 /// Part of a batch with an idempotency key. Lines make the same parts whenever they are sent.
@@ -106,9 +95,7 @@ enum Pause {
 struct Pipeline<'a> {
     api: &'a Api,
     log: &'a dyn Append,
-    stream: Stream,
-    caller: Caller,
-    is_stored: bool,
+    input: Lines,
     key: Option<Digest>,
     /// Parts that were sent, if there is a key.
     parts: u32,
@@ -122,19 +109,12 @@ struct Pipeline<'a> {
 }
 
 impl<'a> Pipeline<'a> {
-    fn new(api: &'a Api, log: &'a dyn Append, request: Request) -> Self {
-        let Request {
-            stream,
-            caller,
-            is_stored,
-            key,
-        } = request;
+    /// Begins a batch, which may have an idempotency key: with the token.
+    fn new(api: &'a Api, log: &'a dyn Append, input: Lines, key: Option<Digest>) -> Self {
         Self {
             api,
             log,
-            stream,
-            caller,
-            is_stored,
+            input,
             key,
             parts: 0,
             filling: Chunk::default(),
@@ -154,7 +134,7 @@ impl<'a> Pipeline<'a> {
                 Pause::TurnOver => self.turn.end().await,
                 Pause::Starved => {
                     // Parts of a batch with a key do not depend on how its lines come.
-                    if self.key.is_none() || self.stream.has_ended() {
+                    if self.key.is_none() || self.input.stream.has_ended() {
                         self.send();
                     }
                     self.is_starved = true;
@@ -166,7 +146,7 @@ impl<'a> Pipeline<'a> {
 
     /// Returns whether every line of the body is through.
     fn is_over(&self) -> bool {
-        self.is_starved && self.stream.has_ended() && self.sent.is_empty()
+        self.is_starved && self.input.stream.has_ended() && self.sent.is_empty()
     }
 
     /// Puts lines at hand into the chunk.
@@ -182,30 +162,20 @@ impl<'a> Pipeline<'a> {
             }
             let (number, command) = match self.next.take() {
                 Some(next) => next,
-                None => {
-                    let Some(item) = self.stream.items.next() else {
-                        return Pause::Starved;
-                    };
-                    let event = match item {
-                        Err((number, fault)) => Err((number, fault.to_string())),
-                        Ok(item) => line::allowed(&item, self.api.event_bytes_max, &self.caller)
-                            .map(|event| (item.number, event))
-                            .map_err(|error| (item.number, error)),
-                    };
-                    match event {
-                        Ok((number, event)) => {
-                            let command = command(&event, Reach::Subscribers, self.is_stored);
-                            (number, command)
-                        }
-                        Err((line, error)) => {
-                            self.fail(line, error);
-                            if self.turn.is_over(0) {
-                                return Pause::TurnOver;
-                            }
-                            continue;
-                        }
+                None => match self.input.next() {
+                    None => return Pause::Starved,
+                    Some((number, Ok(event))) => {
+                        let command = command(&event, Reach::Subscribers, self.input.is_stored);
+                        (number, command)
                     }
-                }
+                    Some((line, Err(error))) => {
+                        self.fail(line, error);
+                        if self.turn.is_over(0) {
+                            return Pause::TurnOver;
+                        }
+                        continue;
+                    }
+                },
             };
             let bytes = command.encoded_bytes();
             if self.filling.bytes + bytes > bytes_max && !self.filling.commands.is_empty() {
@@ -267,12 +237,12 @@ impl<'a> Pipeline<'a> {
     /// of the body. `is_left` tells whether the client is gone, and if not wakes the task when it
     /// goes.
     async fn step(&mut self, mut is_left: impl FnMut(&Context<'_>) -> bool) -> Step {
-        let reads_on = self.is_starved && !self.stream.has_ended();
+        let reads_on = self.is_starved && !self.input.stream.has_ended();
         poll_fn(|context| {
             if let Poll::Ready(settled) = self.poll_settled(context) {
                 return Poll::Ready(Step::Settled(settled));
             }
-            if reads_on && let Poll::Ready(read) = self.stream.poll_more(context) {
+            if reads_on && let Poll::Ready(read) = self.input.stream.poll_more(context) {
                 return Poll::Ready(Step::Read(read));
             }
             match is_left(context) {
@@ -331,7 +301,5 @@ fn content(commands: &[Command]) -> Digest {
             hashing.update(part);
         }
     }
-    let mut bytes = [0; 32];
-    bytes.copy_from_slice(hashing.finish().as_ref());
-    Digest(bytes)
+    Digest::of(hashing)
 }

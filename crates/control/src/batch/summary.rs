@@ -8,30 +8,21 @@ use axum::http::StatusCode;
 use router::{Audience, Counts, Tally};
 use serde::Serialize;
 
-use super::line;
+use super::lines::Lines;
 use crate::api::Api;
-use crate::caller::Caller;
 use crate::idempotency::{self, First};
 use crate::limits::{Limits, WINDOW_EVENTS_MAX};
 use crate::metrics::published::Counting;
 use crate::problem::{Answered, Problem};
 use crate::receipt::{is_zero, settled, unsettled};
-use crate::stream::{Failures, Stream, Turn};
+use crate::stream::{Failures, Turn};
 
 /// Publishes a batch and sums its receipts.
-pub(super) async fn answer(
-    api: &Api,
-    stream: Stream,
-    caller: Caller,
-    is_stored: bool,
-    first: Option<First>,
-) -> Answered {
+pub(super) async fn answer(api: &Api, input: Lines, first: Option<First>) -> Answered {
     let _pending = api.published.pending();
     let mut batch = Batch {
         api,
-        stream,
-        caller,
-        is_stored,
+        input,
         first,
         sums: Sums::default(),
         failures: Failures::default(),
@@ -40,7 +31,7 @@ pub(super) async fn answer(
         counting: api.published.counting(),
     };
     batch.run().await?;
-    let request = batch.stream.take_fingerprint();
+    let request = batch.input.stream.take_fingerprint();
     let Batch {
         sums,
         failures,
@@ -71,9 +62,7 @@ pub(super) async fn answer(
 /// A batch under way.
 struct Batch<'a> {
     api: &'a Api,
-    stream: Stream,
-    caller: Caller,
-    is_stored: bool,
+    input: Lines,
     /// If the request has an idempotency key.
     first: Option<First>,
     sums: Sums,
@@ -111,11 +100,11 @@ impl Batch<'_> {
                     }
                 }
                 Pause::TurnOver => self.end_turn(&mut turn).await,
-                Pause::Starved if self.stream.has_ended() => break,
+                Pause::Starved if self.input.stream.has_ended() => break,
                 Pause::Starved => {
                     self.counting.hand_over();
-                    if let Err(error) = self.stream.more().await {
-                        let (line, events) = (self.stream.items.number(), self.sums.events);
+                    if let Err(error) = self.input.stream.more().await {
+                        let (line, events) = (self.input.stream.items.number(), self.sums.events);
                         let error =
                             format!("after line {line}, with {events} events accepted: {error}");
                         return Err(Problem::bad("body", error));
@@ -136,22 +125,17 @@ impl Batch<'_> {
         let has_log = self.api.router().has_log();
         let mut planned = self.api.router().plan(&mut self.events);
         let pause = loop {
-            let Some(item) = self.stream.items.next() else {
+            let Some((number, event)) = self.input.next() else {
                 break Pause::Starved;
             };
-            let event = match item {
-                Err((number, fault)) => Err((number, fault.to_string())),
-                Ok(item) => line::allowed(&item, self.api.event_bytes_max, &self.caller)
-                    .map_err(|error| (item.number, error)),
-            };
             let online = match event {
-                Err((number, error)) => {
+                Err(error) => {
                     self.failures.add(number, error);
                     0
                 }
                 Ok(event) => {
                     let bytes = event.payload.bytes().len();
-                    let online = match self.is_stored {
+                    let online = match self.input.is_stored {
                         true => planned.add(event),
                         false => planned.add_unstored(event),
                     };
@@ -192,7 +176,7 @@ impl Batch<'_> {
     }
 
     fn late(&self, tally: &Tally) -> Problem {
-        let (line, events) = (self.stream.items.number(), self.sums.events);
+        let (line, events) = (self.input.stream.items.number(), self.sums.events);
         let detail = format!(
             "the batch stopped after line {line}, with {events} events accepted; the last event: \
              {}",

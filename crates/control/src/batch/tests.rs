@@ -10,6 +10,7 @@ use router::Tally;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::line;
+use super::lines::Lines;
 use crate::api::Api;
 use crate::caller::Caller;
 use crate::items::{Items, Shape};
@@ -112,23 +113,25 @@ fn what_a_line_costs() {
                 Limits::USUAL,
             ));
             let body = || crate::tests::fake::stream(pieces.clone());
-            let open = || Stream::open(body(), Shape::Lines, 1 << 20, None);
+            let open = async || Lines {
+                stream: Stream::open(body(), Shape::Lines, 1 << 20, None)
+                    .await
+                    .unwrap(),
+                caller: Caller::new(None),
+                event_bytes_max: 65_536,
+                is_stored: true,
+            };
             measured(&format!("{name}, {state}: whole, summary"), || {
                 threads.block_on(async {
-                    let stream = open().await.unwrap();
-                    black_box(
-                        super::summary::answer(&api, stream, Caller::new(None), true, None)
-                            .await
-                            .unwrap(),
-                    );
+                    let lines = open().await;
+                    black_box(super::summary::answer(&api, lines, None).await.unwrap());
                 })
             });
             measured(&format!("{name}, {state}: whole, each"), || {
                 threads.block_on(async {
-                    let stream = open().await.unwrap();
+                    let lines = open().await;
                     let mut body: Body =
-                        super::line_receipts::answer(api.clone(), stream, Caller::new(None), true)
-                            .into_body();
+                        super::line_receipts::answer(api.clone(), lines).into_body();
                     while let Some(piece) = crate::body::chunk(&mut body).await {
                         black_box(piece.unwrap());
                     }

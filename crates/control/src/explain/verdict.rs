@@ -5,7 +5,7 @@
 use auth::UnixSeconds;
 use graph::Id;
 use serde::Serialize;
-use server::{GapReport, Standing};
+use server::{SessionReport, Standing};
 
 /// What a node knows of a subject and a subscriber.
 #[derive(Debug)]
@@ -31,15 +31,11 @@ pub(super) struct Facts {
 }
 
 /// What a node knows of a session.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct SessionFacts {
+    pub(super) report: SessionReport,
     /// The id by which it gets the event.
     pub(super) via: Option<Id>,
-    /// It reads on from the history.
-    pub(super) is_behind: bool,
-    /// Events wait for its full socket.
-    pub(super) waits: bool,
-    pub(super) last_gap: Option<GapReport>,
 }
 
 /// A node of a cluster.
@@ -243,7 +239,7 @@ impl Facts {
 
     fn delays(&self) -> Vec<Reason> {
         let count = |is: fn(&SessionFacts) -> bool| self.receivers().filter(|s| is(s)).count();
-        let (behind, waiting) = (count(|s| s.is_behind), count(|s| s.waits));
+        let (behind, waiting) = (count(|s| s.report.is_behind), count(SessionFacts::waits));
         let mut reasons = Vec::new();
         if behind > 0 {
             let detail = format!(
@@ -304,7 +300,10 @@ impl Facts {
 
     fn past(&self) -> Vec<Reason> {
         let mut reasons = Vec::new();
-        let gaps = self.sessions.iter().filter_map(|session| session.last_gap);
+        let gaps = self
+            .sessions
+            .iter()
+            .filter_map(|session| session.report.last_gap);
         if let Some(gap) = gaps.min_by_key(|gap| gap.ago) {
             let detail = format!(
                 "A session was told {} s ago that it lost {} events: it read too slowly, or its \
@@ -352,7 +351,12 @@ impl Facts {
 impl SessionFacts {
     /// Returns whether an event would be written to it at once.
     const fn is_live(&self) -> bool {
-        !self.is_behind && !self.waits
+        !self.report.is_behind && !self.waits()
+    }
+
+    /// Returns whether events wait for its full socket.
+    const fn waits(&self) -> bool {
+        self.report.backlog_frames > 0
     }
 }
 

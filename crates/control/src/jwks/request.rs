@@ -1,6 +1,5 @@
 //! One fetch of a JWKS document, within bounds.
 
-use std::fmt;
 use std::time::Duration;
 
 use auth::{KeyError, KeySet};
@@ -20,13 +19,19 @@ pub(super) struct Requests {
 }
 
 /// Reason why a fetch failed. Its `Display` is a part of a sentence for the operator.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FetchError {
+    #[error("no answer within {} seconds", .0.as_secs())]
     Timeout(Duration),
+    #[error("it redirects elsewhere, which is not followed; name the new address")]
     Redirect,
+    #[error("the status of the answer is {0}, not 200")]
     Status(u16),
+    #[error("it is longer than {BODY_BYTES_MAX} bytes")]
     TooLarge,
+    #[error("{0}")]
     Keys(KeyError),
+    #[error("{0}")]
     Transport(String),
 }
 
@@ -64,21 +69,6 @@ impl FetchError {
             error if is_timeout(&error) => Self::Timeout(timeout),
             Error::BodyExceedsLimit(_) => Self::TooLarge,
             error => Self::Transport(error.to_string()),
-        }
-    }
-}
-
-impl fmt::Display for FetchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Timeout(time) => write!(f, "no answer within {} seconds", time.as_secs()),
-            Self::Redirect => {
-                f.write_str("it redirects elsewhere, which is not followed; name the new address")
-            }
-            Self::Status(status) => write!(f, "the status of the answer is {status}, not 200"),
-            Self::TooLarge => write!(f, "it is longer than {BODY_BYTES_MAX} bytes"),
-            Self::Keys(error) => fmt::Display::fmt(error, f),
-            Self::Transport(error) => f.write_str(error),
         }
     }
 }

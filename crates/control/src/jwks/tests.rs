@@ -187,7 +187,7 @@ fn keys_stay_as_they_are_whatever_a_server_does_and_change_when_it_is_back() {
     };
     let elsewhere = format!(
         "HTTP/1.1 302 Found\r\nLocation: {}\r\nContent-Length: 0\r\n\r\n",
-        Issuer::new(ok(&document("2"))).url().name()
+        Issuer::new(ok(&document("2"))).url().as_written()
     );
     let mut failed = 0;
     for lie in [

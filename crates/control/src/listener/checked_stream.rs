@@ -1,10 +1,14 @@
-//! A connection on which hyper sees checked heads only.
+//! A connection on which hyper sees checked heads only, and which fails when its client does not
+//! read.
 //!
 //! Hyper is lenient where two readers of one connection may differ: it takes the first of two
 //! `Host`s, drops a second `Content-Length`, ends lines with LF. So bytes are held back until the
 //! head that they belong to is whole and keeps the rules. In place of a refused head hyper gets
 //! `REFUSED`, a request that the service answers with the reason, and then nothing. Must never
 //! change a byte of a request that is accepted.
+//!
+//! Hyper has no time limit for a client that takes no byte of its answer: it would keep its
+//! connection, and its place, for ever.
 
 use std::io;
 use std::pin::Pin;
@@ -17,7 +21,7 @@ use tokio::time::{Sleep, sleep};
 use wire::head::HeadError;
 
 use super::framing::{Framing, Refusal};
-use crate::limits::{LINGER_BYTES_MAX, LINGER_WAIT};
+use crate::limits::{LINGER_BYTES_MAX, LINGER_WAIT, WRITE_STALL_WAIT};
 
 /// Request that stands for a refused head.
 const REFUSED: &[u8] = b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
@@ -50,6 +54,8 @@ pub(super) struct CheckedStream<S> {
     refused: RefusedHead,
     input: Input,
     linger: Option<Linger>,
+    /// While bytes wait for the peer: the end of the time in which it must take or send some.
+    stalled: Option<Pin<Box<Sleep>>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +86,26 @@ impl<S> CheckedStream<S> {
             refused,
             input: Input::Open,
             linger: None,
+            stalled: None,
         }
+    }
+
+    /// Adds [`WRITE_STALL_WAIT`] to the result of an attempt to write.
+    fn limit<T>(
+        &mut self,
+        written: Poll<io::Result<T>>,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
+        }
+        let stalled = &mut self.stalled;
+        let late = stalled.get_or_insert_with(|| Box::pin(sleep(WRITE_STALL_WAIT)));
+        late.as_mut().poll(context).map(|()| {
+            let why = "the client does not read its answer";
+            Err(io::Error::new(io::ErrorKind::TimedOut, why))
+        })
     }
 
     /// Walks over the bytes that are held. None of them is accepted yet.
@@ -119,11 +144,26 @@ impl<S> CheckedStream<S> {
 }
 
 impl<S: AsyncRead + Unpin> CheckedStream<S> {
+    /// Receives bytes of the peer.
+    fn poll_receive(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if buffer.filled().len() > before {
+            // Its time begins anew with the next attempt to write.
+            self.stalled = None;
+        }
+        read
+    }
+
     /// Receives while a head is awaited: the bytes are held.
     fn poll_hold(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut space = [0; RECEIVE_BYTES];
         let mut received = ReadBuf::new(&mut space);
-        ready!(Pin::new(&mut self.stream).poll_read(context, &mut received))?;
+        ready!(self.poll_receive(context, &mut received))?;
         match received.filled() {
             [] => self.input = Input::Ended,
             bytes => {
@@ -142,7 +182,7 @@ impl<S: AsyncRead + Unpin> CheckedStream<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        ready!(self.poll_receive(context, buffer))?;
         let received = &buffer.filled()[before..];
         if received.is_empty() {
             self.input = Input::Ended;
@@ -196,7 +236,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for CheckedStream<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.limit(written, context)
     }
 
     fn poll_write_vectored(
@@ -204,7 +245,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for CheckedStream<S> {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.limit(written, context)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -212,14 +254,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for CheckedStream<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        self.limit(flushed, context)
     }
 
     /// Ends this side, and reads on for a while if the peer may still be sending.
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         if this.linger.is_none() {
-            ready!(Pin::new(&mut this.stream).poll_shutdown(context))?;
+            let ended = Pin::new(&mut this.stream).poll_shutdown(context);
+            ready!(this.limit(ended, context))?;
             if !this.has_unread_input() {
                 return Poll::Ready(Ok(()));
             }

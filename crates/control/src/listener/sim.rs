@@ -10,7 +10,6 @@ use tokio::time::Instant;
 
 use super::{ConnectionService, Ended, serve_in_place};
 use crate::api::Api;
-use crate::api::Presence;
 use crate::error::StartError;
 use crate::limits::Limits;
 use crate::live_tokens::LiveTokens;
@@ -43,7 +42,6 @@ impl SimControl {
     /// When what is stored with the graph cannot be read.
     pub fn new(
         server: Handle,
-        presence: Option<Presence>,
         event_bytes_max: usize,
         head_timeout: Duration,
     ) -> Result<Self, StartError> {
@@ -51,7 +49,6 @@ impl SimControl {
         let tokens = LiveTokens::new(Tokens::default(), true);
         let api = Arc::new(Api {
             own,
-            presence,
             ..Api::new(server, tokens, event_bytes_max, Limits::USUAL)
         });
         let counts = Arc::clone(&api.listening);

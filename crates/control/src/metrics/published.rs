@@ -5,6 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use history::Reach;
 use reactor::LatencyHistogram;
 
 /// Upper bounds of the fan-out histogram, in online ids.
@@ -35,6 +36,14 @@ impl Verb {
             Self::Send => "send",
             Self::Batch => "batch",
             Self::Client => "client",
+        }
+    }
+
+    /// Returns the sessions that get the event.
+    pub(crate) const fn reach(self) -> Reach {
+        match self {
+            Self::Send => Reach::Subject,
+            Self::Publish | Self::Batch | Self::Client => Reach::Subscribers,
         }
     }
 }

@@ -264,7 +264,7 @@ mod tests {
         include_str!("listener.rs"),
         include_str!("process.rs"),
         include_str!("../run.rs"),
-        include_str!("../admin/backends.rs"),
+        include_str!("../admin.rs"),
     ];
 
     #[test]

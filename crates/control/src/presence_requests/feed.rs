@@ -21,6 +21,7 @@ use super::{Presence, presence};
 use crate::api::Shared;
 use crate::body::pieces_of;
 use crate::caller::Caller;
+use crate::json::push_line;
 use crate::limits::{FEED_HEARTBEAT, FEED_LINES_PER_PIECE, FEED_PIECES_MAX, FEED_TICK};
 use crate::problem::{Answered, Problem};
 use crate::query::Query;
@@ -203,9 +204,7 @@ impl Reader {
         }
         let mut piece = Vec::new();
         for line in lines {
-            let written = serde_json::to_writer(&mut piece, line);
-            written.expect("texts and numbers can be written as JSON");
-            piece.push(b'\n');
+            push_line(&mut piece, line);
         }
         self.pieces.send(Ok(piece.into())).await.map_err(|_| Ended)
     }

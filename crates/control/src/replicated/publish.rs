@@ -1,11 +1,9 @@
 //! One event on one request, through the log.
 
 use axum::http::StatusCode;
-use axum::response::Response;
-use history::Reach;
 use replication::{AppendError, CommandResult, Wait};
 use router::Event;
-use serde::Serialize;
+use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::{Replicated, append, command, sentence};
@@ -26,12 +24,6 @@ pub(crate) struct Keyed {
     pub(crate) request: Digest,
 }
 
-/// Receipt of which nothing but the id is known.
-#[derive(Serialize)]
-struct IdAlone {
-    id: String,
-}
-
 /// Publishes an event and answers with its receipt over all nodes.
 pub(crate) async fn deliver(
     api: &Api,
@@ -49,16 +41,12 @@ pub(crate) async fn deliver(
     {
         return answer;
     }
-    let reach = match verb {
-        Verb::Send => Reach::Subject,
-        Verb::Publish | Verb::Batch | Verb::Client => Reach::Subscribers,
-    };
     let (wait, code) = match when {
         When::Full => (Wait::Delivered, StatusCode::OK),
         When::Early => (Wait::Logged, StatusCode::ACCEPTED),
     };
     let claim = keyed.map(|keyed| keyed.claim(0, keyed.request, 1).command());
-    let event = command(&event, reach, is_stored);
+    let event = command(&event, verb.reach(), is_stored);
     let commands = claim.into_iter().chain([event]).collect();
     let problem = |error| Problem::from(error).saying(sentence(error, keyed.is_some()));
     let applied = append(&*replicated.log, commands, wait)
@@ -94,12 +82,9 @@ impl Keyed {
 
 impl Replicated {
     /// Returns the answer that the first request with a key got on any node, if it is known.
-    fn answer_again(&self, keyed: &Keyed) -> Option<Result<Response, Problem>> {
+    fn answer_again(&self, keyed: &Keyed) -> Option<Answered> {
         let answer = self.shared.answer(&keyed.key)?;
-        if answer.request != keyed.request {
-            return Some(Err(of_another()));
-        }
-        Some(Ok(again(answer.status, answer.body.into())))
+        Some(answer.again(keyed.request))
     }
 
     /// Answers a request whose event an earlier one with the key has published. The first answer
@@ -119,7 +104,8 @@ impl Replicated {
             sleep(FIRST_ANSWER_INTERVAL).await;
         }
         let id = api.router().event_id(claim.first.number()).to_string();
-        let receipt = serde_json::to_vec(&IdAlone { id }).expect("a string is JSON");
+        // Nothing but the id is known.
+        let receipt = json!({ "id": id }).to_string();
         Ok(again(StatusCode::ACCEPTED, receipt.into()))
     }
 

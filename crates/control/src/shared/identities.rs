@@ -82,7 +82,9 @@ pub(super) fn hide(server: &Handle, id: &Id, is_hidden: bool) -> Result<(), Iden
     let graph = server.router().graph();
     if is_hidden {
         // Held for as long as it hides: another id must not hide in its place.
-        let key = graph.hold(id).map_err(|full| IdentityError::full(&full))?;
+        let key = graph
+            .hold(id)
+            .map_err(|full| IdentityError::HiddenIdsFull(full.to_string()))?;
         if !online.set_hidden(key, true) {
             graph.release(key);
         }

@@ -7,10 +7,11 @@
 
 use axum::http::StatusCode;
 use replication::Position;
-use replication::shared::{FOR_EVER, Full, Row, SharedRows};
+use replication::shared::{FOR_EVER, Full, SharedRows};
 
 use super::piece::{Digest, KeyPiece};
-use super::tables::{ANSWER, CLAIM, REPEAT};
+use super::tables::{ANSWER, CLAIM, REPEAT, row};
+use crate::idempotency::Stored;
 use crate::limits::IDEMPOTENCY_KEY_SECONDS;
 
 /// Part of a request that counts.
@@ -20,15 +21,6 @@ pub(crate) struct Claim {
     pub(crate) content: Digest,
     /// Position of its first event.
     pub(crate) first: Position,
-}
-
-/// Answer to a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Answer {
-    /// What the request publishes.
-    pub(crate) request: Digest,
-    pub(crate) status: StatusCode,
-    pub(crate) body: String,
 }
 
 /// Takes a piece. Returns how many of the commands after it do not count.
@@ -43,24 +35,14 @@ pub(super) fn take(rows: &mut SharedRows, piece: KeyPiece, position: Position) -
             let name = claim_name(key, part);
             if rows.get(CLAIM, &name).is_some() {
                 let name = position.number().to_be_bytes();
-                let row = Row {
-                    until: FOR_EVER,
-                    position,
-                    value: Box::default(),
-                };
                 // Eight bytes have room.
-                let _ = rows.put(REPEAT, &name, row);
+                let _ = rows.put(REPEAT, &name, row(FOR_EVER, position, []));
                 return passed(commands);
             }
             let until = rows.seconds() + IDEMPOTENCY_KEY_SECONDS;
             let first = position.number() + 1;
             let value = [&content.0[..], &first.to_le_bytes()].concat();
-            let row = Row {
-                until,
-                position,
-                value: value.into(),
-            };
-            let _ = rows.put(CLAIM, &name, row);
+            let _ = rows.put(CLAIM, &name, row(until, position, value));
         }
         KeyPiece::Answer {
             key,
@@ -72,13 +54,8 @@ pub(super) fn take(rows: &mut SharedRows, piece: KeyPiece, position: Position) -
             if let Some(claim) = rows.get(CLAIM, &claim_name(key, 0)) {
                 let until = claim.until;
                 let value = [&request.0[..], &status.to_le_bytes(), body.as_bytes()].concat();
-                let row = Row {
-                    until,
-                    position,
-                    value: value.into(),
-                };
                 // One that is too long is not kept: a repeat of the request is answered anew.
-                if rows.put(ANSWER, &key.0, row) == Err(Full) {
+                if rows.put(ANSWER, &key.0, row(until, position, value)) == Err(Full) {
                     rows.remove(ANSWER, &key.0);
                 }
             }
@@ -100,14 +77,14 @@ pub(super) fn passed_over(rows: &SharedRows, piece: &KeyPiece, position: Positio
 }
 
 /// Returns the answer to a request with a key, if it is known.
-pub(super) fn answer(rows: &SharedRows, key: &Digest) -> Option<Answer> {
+pub(super) fn answer(rows: &SharedRows, key: &Digest) -> Option<Stored> {
     let row = rows.get(ANSWER, &key.0)?;
     let (request, rest) = row.value.split_first_chunk()?;
     let (status, body) = rest.split_first_chunk()?;
-    Some(Answer {
+    Some(Stored {
         request: Digest(*request),
         status: StatusCode::from_u16(u16::from_le_bytes(*status)).ok()?,
-        body: String::from_utf8(body.into()).ok()?,
+        body: str::from_utf8(body).ok()?.to_owned().into(),
     })
 }
 
@@ -193,7 +170,7 @@ mod tests {
         );
         rows.advance(1000 + IDEMPOTENCY_KEY_SECONDS - 1);
         let found = answer(&rows, &key).unwrap();
-        assert_eq!((found.status.as_u16(), &*found.body), (202, "{}"));
+        assert_eq!((found.status.as_u16(), &*found.body), (202, &b"{}"[..]));
         assert_eq!(take(&mut rows, claim_of(1, 0), at(20)), 3);
         rows.advance(1000 + IDEMPOTENCY_KEY_SECONDS);
         assert_eq!((claim(&rows, key, 0), answer(&rows, &key)), (None, None));

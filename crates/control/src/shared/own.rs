@@ -52,7 +52,8 @@ impl OwnState {
         piece: &IdentityPiece,
         now: UnixSeconds,
     ) -> Result<(), Problem> {
-        let stored = {
+        let (answer, answered) = oneshot::channel();
+        {
             let mut rows = self.0.lock();
             rows.advance(now.0);
             identities::apply(server, piece.clone(), 0, true, now)?;
@@ -63,9 +64,18 @@ impl OwnState {
                 }
                 return Err(error.into());
             }
-            store(server, &mut rows)
-        };
-        outcome(stored).await
+            // The rows are locked, so that the disk gets changes in their order.
+            let graph = server.router().graph();
+            graph.set_rows(rows.take_changes(), |stored| {
+                // The client may have gone; what it asked for is done all the same.
+                let _ = answer.send(stored);
+            });
+        }
+        let stored = answered.await.unwrap_or(Err(GraphError::Ended));
+        stored.map_err(|error| {
+            let sentence = format!("it holds until the next start, and is not stored: {error}");
+            Problem::from(error).saying(sentence)
+        })
     }
 
     /// Returns what is stored.
@@ -75,27 +85,4 @@ impl OwnState {
         tables::read(&self.0.lock(), |_, piece| stored.push(piece));
         stored
     }
-}
-
-/// What becomes of rows on their way to the disk.
-type Storing = oneshot::Receiver<Result<(), GraphError>>;
-
-/// Hands changes of the rows to the graph. The caller has the rows locked: the disk gets changes in
-/// their order.
-fn store(server: &Handle, rows: &mut SharedRows) -> Storing {
-    let (answer, answered) = oneshot::channel();
-    let graph = server.router().graph();
-    graph.set_rows(rows.take_changes(), |stored| {
-        // The client may have gone; what it asked for is done all the same.
-        let _ = answer.send(stored);
-    });
-    answered
-}
-
-async fn outcome(storing: Storing) -> Result<(), Problem> {
-    let stored = storing.await.unwrap_or(Err(GraphError::Ended));
-    stored.map_err(|error| {
-        let sentence = format!("it holds until the next start, and is not stored: {error}");
-        Problem::from(error).saying(sentence)
-    })
 }

@@ -3,6 +3,7 @@
 //! Owns their form. A field may be added later if nodes that do not know it can do without.
 
 use auth::tickets::Hash;
+use aws_lc_rs::digest::Context;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
@@ -98,6 +99,15 @@ pub(crate) enum PresencePiece {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Digest(pub(crate) Hash);
 
+impl Digest {
+    /// Ends a hash.
+    pub(crate) fn of(hashing: Context) -> Self {
+        let mut hash = Hash::default();
+        hash.copy_from_slice(hashing.finish().as_ref());
+        Self(hash)
+    }
+}
+
 impl Serialize for Digest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&URL_SAFE_NO_PAD.encode(self.0))
@@ -141,36 +151,30 @@ impl IdentityPiece {
 
     /// Returns the command that carries it.
     pub(crate) fn command(&self) -> Command {
-        Command::Shared {
-            kind: self.kind(),
-            bytes: json(self),
-        }
+        command(self.kind(), self)
     }
 }
 
 impl KeyPiece {
     /// Returns the command that carries it.
     pub(crate) fn command(&self) -> Command {
-        Command::Shared {
-            kind: shared::IDEMPOTENCY_KEY,
-            bytes: json(self),
-        }
+        command(shared::IDEMPOTENCY_KEY, self)
     }
 }
 
 impl PresencePiece {
     /// Returns the command that carries it.
     pub(crate) fn command(&self) -> Command {
-        Command::Shared {
-            kind: shared::PRESENCE,
-            bytes: json(self),
-        }
+        command(shared::PRESENCE, self)
     }
 }
 
-fn json(piece: &impl Serialize) -> Bytes {
-    let bytes = serde_json::to_vec(piece);
-    bytes.expect("numbers and strings are JSON").into()
+fn command(kind: u8, piece: &impl Serialize) -> Command {
+    let bytes = serde_json::to_vec(piece).expect("numbers and strings are JSON");
+    Command::Shared {
+        kind,
+        bytes: bytes.into(),
+    }
 }
 
 #[cfg(test)]

@@ -2,8 +2,6 @@
 //!
 //! Owns the numbers of the tables and the form of their rows, which are on disk and in snapshots.
 
-use std::fmt;
-
 use auth::bans::{BAN_SECONDS_MAX, BANS_MAX, BanError};
 use auth::policy::MAX_LIFETIME_SECONDS;
 use auth::revocations::{REVOCATIONS_MAX, RevocationError};
@@ -93,13 +91,22 @@ pub(super) fn follow(rows: &mut SharedRows, epoch: &str) {
             rows.remove(table, &name);
         }
     }
-    let row = Row {
-        until: FOR_EVER,
-        position: Position::default(),
-        value: epoch.as_bytes().into(),
-    };
     // One row has room.
-    let _ = rows.put(LOG, EPOCH, row);
+    let _ = rows.put(
+        LOG,
+        EPOCH,
+        row(FOR_EVER, Position::default(), epoch.as_bytes()),
+    );
+}
+
+/// Makes a row.
+pub(super) fn row(until: u64, position: Position, value: impl Into<Box<[u8]>>) -> Row {
+    let value = value.into();
+    Row {
+        until,
+        position,
+        value,
+    }
 }
 
 /// A ticket.
@@ -119,11 +126,7 @@ pub(super) fn write(
     position: Position,
 ) -> Result<(), IdentityError> {
     let now = rows.seconds();
-    let row = |until, value: Vec<u8>| Row {
-        until,
-        position,
-        value: value.into(),
-    };
+    let row = |until, value: Vec<u8>| row(until, position, value);
     match piece {
         IdentityPiece::RevokeId { id, before, .. } => {
             let name = id.to_string();
@@ -133,14 +136,14 @@ pub(super) fn write(
             let row = row(now + MAX_LIFETIME_SECONDS, before.to_le_bytes().into());
             or_full(
                 rows.put(REVOKED_ID, name.as_bytes(), row),
-                &RevocationError::Full,
+                RevocationError::Full,
             )
         }
         IdentityPiece::RevokeToken { jti, .. } => {
             let row = row(now + MAX_LIFETIME_SECONDS, Vec::new());
             or_full(
                 rows.put(REVOKED_TOKEN, jti.as_bytes(), row),
-                &RevocationError::Full,
+                RevocationError::Full,
             )
         }
         IdentityPiece::Ban { id, until } => {
@@ -149,7 +152,7 @@ pub(super) fn write(
             let until = (*until).min(now + BAN_SECONDS_MAX);
             // A ban that lasts longer stays as it is.
             let row = row(held.map_or(until, |held| held.max(until)), Vec::new());
-            or_full(rows.put(BAN, name.as_bytes(), row), &BanError::Full)
+            or_full(rows.put(BAN, name.as_bytes(), row), BanError::Full)
         }
         IdentityPiece::Close { .. } => Ok(()),
         IdentityPiece::Issue {
@@ -168,7 +171,7 @@ pub(super) fn write(
             };
             or_full(
                 rows.put(TICKET, &ticket.0, row(*until, ticket_row.to_bytes())),
-                &TicketError::Full,
+                TicketError::Full,
             )
         }
         IdentityPiece::Use {
@@ -183,7 +186,7 @@ pub(super) fn write(
                 holder: Some((node, *session)),
             };
             let row = row(now + ELSEWHERE_SECONDS, ticket_row.to_bytes());
-            or_full(rows.put(TICKET, &ticket.0, row), &TicketError::Full)
+            or_full(rows.put(TICKET, &ticket.0, row), TicketError::Full)
         }
         IdentityPiece::Release { ticket, session } => {
             let held = rows.get(TICKET, &ticket.0);
@@ -194,7 +197,7 @@ pub(super) fn write(
                     ..held
                 };
                 let row = row(now + RECONNECT_SECONDS, free.to_bytes());
-                or_full(rows.put(TICKET, &ticket.0, row), &TicketError::Full)?;
+                or_full(rows.put(TICKET, &ticket.0, row), TicketError::Full)?;
             }
             Ok(())
         }
@@ -206,7 +209,12 @@ pub(super) fn write(
             }
             let row = row(FOR_EVER, Vec::new());
             let put = rows.put(HIDDEN_ID, name.as_bytes(), row);
-            or_full(put, &TooManyHidden(rows.iter(HIDDEN_ID).count()))
+            put.map_err(|Full| {
+                let count = rows.iter(HIDDEN_ID).count();
+                IdentityError::HiddenIdsFull(format!(
+                    "{count} ids hide, which is the limit; show others again first"
+                ))
+            })
         }
     }
 }
@@ -222,11 +230,7 @@ pub(super) fn node_gone(rows: &mut SharedRows, node: u64) {
             holder: None,
             ..held
         };
-        let row = Row {
-            until: row.until.min(end),
-            position: row.position,
-            value: free.to_bytes().into(),
-        };
+        let row = self::row(row.until.min(end), row.position, free.to_bytes());
         Some((name.to_vec(), row))
     };
     let freed: Vec<_> = rows.iter(TICKET).filter_map(of_node).collect();
@@ -262,61 +266,38 @@ pub(super) fn read(rows: &SharedRows, mut each: impl FnMut(u64, IdentityPiece)) 
         }
     }
     for (name, row) in rows.iter(TICKET) {
-        let (Ok(hash), Some(ticket)) = (name.try_into(), TicketRow::read(&row.value)) else {
+        let (Ok(hash), Some(held)) = (name.try_into(), TicketRow::read(&row.value)) else {
             continue;
         };
-        let (
-            ticket,
-            TicketRow {
-                ids,
-                issued,
-                holder,
-            },
-        ) = (Digest(hash), ticket);
-        match holder {
+        let (ticket, ids, issued) = (Digest(hash), held.ids, held.issued);
+        let (node, piece) = match held.holder {
             None => {
                 let until = row.until;
-                each(
-                    0,
-                    IdentityPiece::Issue {
-                        ticket,
-                        ids,
-                        issued,
-                        until,
-                    },
-                );
+                let issue = IdentityPiece::Issue {
+                    ticket,
+                    ids,
+                    issued,
+                    until,
+                };
+                (0, issue)
             }
             Some((node, session)) => {
-                each(
-                    node,
-                    IdentityPiece::Use {
-                        ticket,
-                        ids,
-                        issued,
-                        session,
-                    },
-                );
+                let used = IdentityPiece::Use {
+                    ticket,
+                    ids,
+                    issued,
+                    session,
+                };
+                (node, used)
             }
-        }
+        };
+        each(node, piece);
     }
 }
 
 /// Returns the error that there are too many, if a row has no room.
-fn or_full(put: Result<(), Full>, full: &impl fmt::Display) -> Result<(), IdentityError> {
-    put.map_err(|Full| IdentityError::full(full))
-}
-
-/// There is no room for another id that hides, beside as many as these.
-struct TooManyHidden(usize);
-
-impl fmt::Display for TooManyHidden {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} ids hide, which is the limit; show others again first",
-            self.0
-        )
-    }
+fn or_full(put: Result<(), Full>, full: impl Into<IdentityError>) -> Result<(), IdentityError> {
+    put.map_err(|Full| full.into())
 }
 
 impl TicketRow {

@@ -10,7 +10,7 @@ use server::GapReport;
 
 use super::fake::{Fake, ask, run};
 use super::fake_log::{FakeLog, status};
-use crate::api::{Api, Presence};
+use crate::api::Api;
 use crate::caller::Need;
 use crate::routes;
 
@@ -329,13 +329,8 @@ fn answers_and_their_descriptions_have_the_same_properties() {
             not_ready: Some("it is behind".into()),
             ..status()
         });
-        let presence = node.handle.presence().unwrap();
         let api = Api {
             replicated: Some(log.replicated(&node)),
-            presence: Some(Presence {
-                online: Arc::clone(presence.online()),
-                feed: Arc::clone(presence.feed()),
-            }),
             ..node.api()
         };
         let node_http = routes::router(Arc::new(api));

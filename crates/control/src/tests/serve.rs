@@ -29,7 +29,6 @@ fn config() -> Config {
         key_sets: crate::JwksMetrics::default(),
         replicated: None,
         webhook: None,
-        presence: None,
     }
 }
 
@@ -365,11 +364,12 @@ fn metrics_have_an_address_of_their_own_where_nothing_else_is_served() {
     assert_eq!(get(address, "/metrics", ""), "401");
     assert_eq!(get(address, "/metrics", bearer), "200");
     assert_eq!(get(address, "/healthz", ""), "200");
-    assert!(control.reload_tokens(Tokens::default()).is_err());
+    assert!(control.tokens().replace(Tokens::default()).is_err());
     let scraper = "[[token]]\nname = \"s\"\nsecret = \"0123456789abcdef\"\nrights = \
                    [\"publish\"]\n";
     control
-        .reload_tokens(Tokens::parse(scraper).unwrap())
+        .tokens()
+        .replace(Tokens::parse(scraper).unwrap())
         .unwrap();
     assert_eq!(get(address, "/metrics", bearer), "403");
 }

@@ -65,7 +65,6 @@ fn start(head_timeout: Duration) -> Control {
         key_sets: JwksMetrics::default(),
         replicated: None,
         webhook: None,
-        presence: None,
     };
     crate::control::start_within(
         SMALL,

@@ -10,12 +10,13 @@
 //!
 //! Must never quote a line of the file in an error: it may hold a secret.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use graph::ID_BYTES_MAX;
 use serde::Deserialize;
 
-use super::{LOCAL, Right, Rights, Token, Tokens, digest_of_secret};
+use super::{LOCAL, Right, Token, Tokens, digest_of_secret};
 use crate::error::TokensError;
 use crate::limits::{TOKEN_NAME_BYTES_MAX, TOKEN_PREFIXES_MAX};
 use crate::tokens::Digest;
@@ -96,7 +97,7 @@ impl Entry {
             let right = Right::ALL.into_iter().find(|right| right.name() == name);
             right.ok_or_else(|| format!("`{name}` is no right; the rights are {}", names()))
         });
-        let rights: Rights = rights.collect::<Result<_, _>>()?;
+        let rights: BTreeSet<Right> = rights.collect::<Result<_, _>>()?;
         if self.prefixes.len() > TOKEN_PREFIXES_MAX {
             return Err(format!("it has more than {TOKEN_PREFIXES_MAX} prefixes"));
         }

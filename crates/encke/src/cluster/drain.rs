@@ -3,13 +3,36 @@
 use std::thread::park_timeout;
 use std::time::{Duration, Instant};
 
+use clap::Args;
+use cli::arguments::{ControlArguments, Report};
 use cli::failure::Failure;
 use cli::progress::ProgressBar;
 use cli::units::human_count;
 use client::control_client::ControlClient;
 use serde_json::{Value, json};
 
-use crate::arguments::DrainArguments;
+pub(super) const HELP: &str = "\
+The node is no longer ready, tells its clients to reconnect, over its drain-spread, and ends, as it
+does on SIGTERM. Any node of the cluster can be asked; the token needs the right `admin`. A node
+that does not answer is not drained: if it is dead, its clients have gone elsewhere already. What
+starts the node again, for example Kubernetes, should be told first.
+
+Examples:
+  encke cluster drain n2
+  encke cluster drain n2 --control http://10.0.0.1:8001 --control-token-file token --no-wait";
+
+#[derive(Debug, Args)]
+pub(crate) struct DrainArguments {
+    /// Name of the node
+    pub(crate) node: String,
+    /// Do not wait until the node has ended
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    #[command(flatten)]
+    pub(crate) control: ControlArguments,
+    #[command(flatten)]
+    pub(crate) report: Report,
+}
 
 /// Interval at which the progress is requested.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);

@@ -1,10 +1,13 @@
 //! `encke cluster import`: begins a cluster with the graph of a data directory.
 
 use std::env;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use ::cluster::{Found, Imported, Importer, Progress};
+use clap::Args;
+use cli::arguments::Report;
 use cli::epoch;
 use cli::failure::Failure;
 use cli::progress::ProgressBar;
@@ -12,15 +15,40 @@ use cli::units::{human_count, human_size};
 use graph::{Check, Directory, Snapshot};
 use serde_json::json;
 
-use crate::arguments::ImportArguments;
-use crate::config::{self, Sources};
+use crate::config::{self, Flags, ImportFlags, Sources};
 use crate::store;
+
+pub(super) const HELP: &str = "\
+Stop the server that uses the data directory first. The directory is only read; a copy of the graph
+needs room in it for a moment. The cluster must be new: its log may have no entries. If the command
+breaks off, run it again; no node starts before it is done. Then start the nodes, each with an empty
+data directory. The settings of the cluster are those of `encke serve`, and may come from its
+configuration file or its environment variables.
+
+Examples:
+  encke cluster import --data encke-data --cluster nats://10.0.0.1,10.0.0.2,10.0.0.3
+  encke cluster import --config encke.toml --check";
+
+/// `encke cluster import`: settings of the cluster come from the table of the configuration.
+#[derive(Debug, Args)]
+pub(crate) struct ImportArguments {
+    #[command(flatten)]
+    settings: Flags<ImportFlags>,
+    /// Configuration file of `encke serve`, in TOML
+    #[arg(long, value_name = "FILE", env = "ENCKE_CONFIG")]
+    config: Option<PathBuf>,
+    /// Check the graph, the engine and its log, and exit
+    #[arg(long)]
+    check: bool,
+    #[command(flatten)]
+    report: Report,
+}
 
 /// Imports a graph. With `--check`, only checks whether that is possible.
 pub(super) fn run(arguments: &ImportArguments) -> Result<(), Failure> {
-    let own = &arguments.own;
-    let flags = arguments.settings.clone();
-    let (layers, problems) = Sources::new(own.config.clone(), env::vars_os(), flags).read();
+    let flags = arguments.settings.matches.clone();
+    let sources = Sources::new(arguments.config.clone(), env::vars_os(), flags);
+    let (layers, problems) = sources.read();
     let config = config::resolve_import(&layers, problems).map_err(Failure::Misused)?;
     let start = Instant::now();
     if !config.data.is_dir() {
@@ -35,7 +63,7 @@ pub(super) fn run(arguments: &ImportArguments) -> Result<(), Failure> {
     let found = importer.look().map_err(Failure::failed)?;
     let check = checked(&graph, &directory)?;
     let name = config.cluster.cluster.as_str();
-    if own.check {
+    if arguments.check {
         return report_check(arguments, name, found, &check);
     }
     let bars = Arc::new(Bars::default());
@@ -92,7 +120,7 @@ fn report_check(
     let report = json!({
         "cluster": cluster, "log": word, "edges": check.edges, "names": check.names,
     });
-    arguments.own.report.print(&report, || {
+    arguments.report.print(&report, || {
         format!(
             "the graph is consistent: {} subscriptions\nthe engine answers, and the cluster \
              {cluster} {log}",
@@ -114,7 +142,7 @@ fn report(
         "seconds": seconds,
     });
     let edges = human_count(check.edges);
-    arguments.own.report.print(&report, || match imported.is_new {
+    arguments.report.print(&report, || match imported.is_new {
         false => format!(
             "the cluster {cluster} begins with this graph already: {edges} subscriptions, compared \
              one by one; start its nodes, each with an empty data directory"

@@ -1,11 +1,28 @@
 //! `encke cluster status`: shows the nodes and the log of a cluster, as one of its nodes sees them.
 
+use clap::Args;
+use cli::arguments::{ControlArguments, Report};
 use cli::failure::Failure;
 use cli::output;
 use cli::units::{age, human_count, human_size};
 use serde_json::Value;
 
-use crate::arguments::StatusArguments;
+pub(super) const HELP: &str = "\
+Any node of the cluster can be asked. The exit code is 0 if the node that was asked is ready, has
+heard of each node within the last 3 seconds, and the log has a leader and followers that keep up;
+otherwise it is 1.
+
+Examples:
+  encke cluster status
+  encke cluster status --control http://10.0.0.1:8001 --json";
+
+#[derive(Debug, Args)]
+pub(crate) struct StatusArguments {
+    #[command(flatten)]
+    pub(crate) control: ControlArguments,
+    #[command(flatten)]
+    pub(crate) report: Report,
+}
 
 /// Silence of a node that is reported as a problem. Nodes send a heartbeat each second.
 const SILENCE_MAX_SECONDS: f64 = 3.0;

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use cli::units::{self, human_size};
+use cli::units::human_size;
 use machine::doctor::readings::MemoryLimit;
 
 use super::reader::Reader;
-use super::values::within;
+use super::values::size_within;
 
 /// Default bound as a share of the memory. The rest is for sessions, the history, the graph and
 /// other programs.
@@ -89,7 +89,7 @@ impl Reader<'_> {
 fn bytes(text: &str) -> Result<usize, String> {
     let least = human_size(BYTES_MIN as u64);
     let expected = format!("at least {least}, as all connections share it");
-    within(BYTES_MIN.., units::size(text)?, &expected)
+    size_within(BYTES_MIN.., text, &expected)
 }
 
 #[cfg(test)]

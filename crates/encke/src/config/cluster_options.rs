@@ -11,11 +11,10 @@ use ::cluster::{
 };
 use cli::files::{read_private, read_public};
 use cli::secret::read_private_text;
-use cli::units;
 use cli::values::TIME_MAX;
 
 use super::reader::Reader;
-use super::values::{count, nonempty, within};
+use super::values::{count, nonempty, size_within, time_within};
 
 /// File with the host name of the machine (Linux, proc(5)).
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";
@@ -182,7 +181,7 @@ fn replicas(text: &str) -> Result<usize, String> {
 }
 
 fn log_bytes(text: &str) -> Result<usize, String> {
-    within(LOG_BYTES_MIN.., units::size(text)?, "at least 16 MiB")
+    size_within(LOG_BYTES_MIN.., text, "at least 16 MiB")
 }
 
 fn storage(text: &str) -> Result<Storage, String> {
@@ -194,8 +193,7 @@ fn storage(text: &str) -> Result<Storage, String> {
 }
 
 fn patience(text: &str) -> Result<Duration, String> {
-    let patience = units::duration(text)?;
-    within(PATIENCE_MIN..=TIME_MAX, patience, "a time from 5s to a day")
+    time_within(PATIENCE_MIN..=TIME_MAX, text, "a time from 5s to a day")
 }
 
 #[cfg(test)]

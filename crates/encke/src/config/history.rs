@@ -9,7 +9,7 @@ use eventlog::SyncPolicy;
 use history::Limits;
 
 use super::reader::Reader;
-use super::values::within;
+use super::values::time_within;
 
 /// The smallest history. With less, its bookkeeping would be a large share of its memory.
 const BYTES_MIN: usize = 1 << 20;
@@ -84,7 +84,7 @@ fn bytes(text: &str) -> Result<usize, String> {
 }
 
 fn age(text: &str) -> Result<u32, String> {
-    let age = within(AGE, units::duration(text)?, "a time from 1s to 365d")?;
+    let age = time_within(AGE, text, "a time from 1s to 365d")?;
     Ok(age.as_secs() as u32)
 }
 

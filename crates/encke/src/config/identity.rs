@@ -62,7 +62,7 @@ impl Reader<'_> {
             ));
         }
         for url in &jwks_urls {
-            policy = policy.with_keys(&url.name(), Arc::default());
+            policy = policy.with_keys(&url.as_written(), Arc::default());
         }
         self.check_identity(&policy);
         IdentityConfig { policy, jwks_urls }

@@ -2,7 +2,9 @@
 
 mod table;
 
-use clap::Command;
+use std::marker::PhantomData;
+
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 
 pub(crate) use super::key::{Effect, Key, Otherwise};
 pub(crate) use table::GROUPS;
@@ -13,28 +15,75 @@ const IMPORT: [&str; 1] = ["data"];
 /// Settings of a node of a cluster that an import does not need.
 const OF_NODES: [&str; 2] = ["node", "cluster-patience"];
 
-/// Adds the flags of `encke cluster import` that are settings.
-pub(super) fn add_import_flags(command: Command) -> Command {
-    let other = Key::all().filter(|key| IMPORT.contains(&key.name));
-    let of_cluster = GROUPS
-        .iter()
-        .filter(|group| group.keys.iter().any(|key| key.name == "cluster"))
-        .flat_map(|group| group.keys)
-        .filter(|key| !OF_NODES.contains(&key.name));
-    command.args(other.chain(of_cluster).map(Key::argument))
+/// Flags of a command that are settings, which come from the table.
+#[derive(Debug)]
+pub(crate) struct Flags<C> {
+    pub(crate) matches: ArgMatches,
+    command: PhantomData<C>,
 }
 
-/// Adds the flags of all settings, each under the heading of its group.
-pub(super) fn add_flags(command: Command) -> Command {
-    let add = |command: Command, group: &table::Group| {
-        command
-            .next_help_heading(group.heading)
-            .args(group.keys.iter().map(Key::argument))
-    };
-    GROUPS
-        .iter()
-        .fold(command, add)
-        .next_help_heading(None::<&str>)
+/// A command that has settings as flags.
+pub(crate) trait Configured {
+    /// Adds the flags to the command.
+    fn add_flags(command: Command) -> Command;
+}
+
+/// The flags of `encke serve`: all settings, each under the heading of its group.
+#[derive(Debug)]
+pub(crate) enum ServeFlags {}
+
+/// The flags of `encke cluster import`.
+#[derive(Debug)]
+pub(crate) enum ImportFlags {}
+
+impl Configured for ServeFlags {
+    fn add_flags(command: Command) -> Command {
+        let add = |command: Command, group: &table::Group| {
+            command
+                .next_help_heading(group.heading)
+                .args(group.keys.iter().map(Key::argument))
+        };
+        GROUPS
+            .iter()
+            .fold(command, add)
+            .next_help_heading(None::<&str>)
+    }
+}
+
+impl Configured for ImportFlags {
+    fn add_flags(command: Command) -> Command {
+        let other = Key::all().filter(|key| IMPORT.contains(&key.name));
+        let of_cluster = GROUPS
+            .iter()
+            .filter(|group| group.keys.iter().any(|key| key.name == "cluster"))
+            .flat_map(|group| group.keys)
+            .filter(|key| !OF_NODES.contains(&key.name));
+        command.args(other.chain(of_cluster).map(Key::argument))
+    }
+}
+
+impl<C: Configured> Args for Flags<C> {
+    fn augment_args(command: Command) -> Command {
+        C::add_flags(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        C::add_flags(command)
+    }
+}
+
+impl<C> FromArgMatches for Flags<C> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self {
+            matches: matches.clone(),
+            command: PhantomData,
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.matches = matches.clone();
+        Ok(())
+    }
 }
 
 impl Key {

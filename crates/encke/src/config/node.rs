@@ -57,9 +57,7 @@ impl Reader<'_> {
             data,
         })
     }
-}
 
-impl Reader<'_> {
     /// Returns the settings of the process that decides on logins, if one is configured.
     fn login_check(&mut self) -> Option<LoginCheck> {
         let timeout = self.get("erlang-login-timeout", login_timeout);

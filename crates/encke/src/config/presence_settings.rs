@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use cli::units;
 use presence::DELAY_MAX;
 use server::PresenceSettings;
 
 use super::reader::Reader;
-use super::values::{number, switch, within};
+use super::values::{number, switch, time_within};
 
 /// Least delay, because presence is computed ten times a second.
 const DELAY_MIN: Duration = Duration::from_millis(100);
@@ -30,8 +29,7 @@ impl Reader<'_> {
 }
 
 fn delay(text: &str) -> Result<Duration, String> {
-    let delay = units::duration(text)?;
-    within(DELAY_MIN..=DELAY_MAX, delay, "a time from 100ms to 10m")
+    time_within(DELAY_MIN..=DELAY_MAX, text, "a time from 100ms to 10m")
 }
 
 fn rate(text: &str) -> Result<u64, String> {

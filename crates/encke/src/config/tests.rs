@@ -2,6 +2,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
+use clap::{Args as _, Command};
 use eventlog::SyncPolicy;
 
 use super::layers::{Layer, Source};
@@ -17,7 +18,7 @@ struct Given<'a> {
 
 impl Given<'_> {
     fn layers(&self) -> (Layers, Vec<String>) {
-        let flags = add_flags(Command::new("serve"))
+        let flags = Flags::<ServeFlags>::augment_args(Command::new("serve"))
             .no_binary_name(true)
             .try_get_matches_from(self.flags)
             .expect("flags are well-formed");

@@ -101,24 +101,15 @@ pub(super) fn count<T: FromStr + From<u8> + PartialOrd>(text: &str) -> Result<T,
 }
 
 pub(super) fn event_bytes(text: &str) -> Result<usize, String> {
-    within(
-        EVENT_BYTES,
-        units::size(text)?,
-        "a size from 64 bytes to 64 MiB",
-    )
+    size_within(EVENT_BYTES, text, "a size from 64 bytes to 64 MiB")
 }
 
 pub(super) fn time(text: &str) -> Result<Duration, String> {
-    within(..=TIME_MAX, units::duration(text)?, "at most a day")
+    time_within(..=TIME_MAX, text, "at most a day")
 }
 
 pub(super) fn timeout(text: &str) -> Result<Duration, String> {
-    let timeout = units::duration(text)?;
-    within(
-        TIMEOUT_MIN..=TIME_MAX,
-        timeout,
-        "a time from 100ms to a day",
-    )
+    time_within(TIMEOUT_MIN..=TIME_MAX, text, "a time from 100ms to a day")
 }
 
 fn heartbeat(text: &str) -> Result<Duration, String> {
@@ -131,7 +122,7 @@ fn heartbeat(text: &str) -> Result<Duration, String> {
 /// Parses the tick time of Erlang nodes. They send a tick each quarter of it, in whole seconds.
 pub(super) fn tick_time(text: &str) -> Result<Duration, String> {
     let range = Duration::from_secs(1)..=TIME_MAX;
-    within(range, units::duration(text)?, "a time from 1s to a day")
+    time_within(range, text, "a time from 1s to a day")
 }
 
 pub(super) fn port(text: &str) -> Result<u16, String> {
@@ -139,11 +130,7 @@ pub(super) fn port(text: &str) -> Result<u16, String> {
 }
 
 fn user_timeout(text: &str) -> Result<Duration, String> {
-    within(
-        values::USER_TIMEOUT,
-        units::duration(text)?,
-        "a time from 1s to 9h",
-    )
+    time_within(values::USER_TIMEOUT, text, "a time from 1s to 9h")
 }
 
 /// Returns a time in whole seconds, or else in milliseconds.
@@ -166,8 +153,26 @@ fn size_text(bytes: &usize) -> String {
     )
 }
 
+/// Parses a time that is in a range. The error says what is expected.
+pub(super) fn time_within(
+    range: impl RangeBounds<Duration>,
+    text: &str,
+    expected: &str,
+) -> Result<Duration, String> {
+    within(range, units::duration(text)?, expected)
+}
+
+/// Parses a size that is in a range. The error says what is expected.
+pub(super) fn size_within(
+    range: impl RangeBounds<usize>,
+    text: &str,
+    expected: &str,
+) -> Result<usize, String> {
+    within(range, units::size(text)?, expected)
+}
+
 /// Returns a value that is in a range. The error says what is expected.
-pub(super) fn within<T: PartialOrd>(
+fn within<T: PartialOrd>(
     range: impl RangeBounds<T>,
     value: T,
     expected: &str,

@@ -13,35 +13,33 @@ use serde::Serialize;
 use super::room::Room;
 use crate::config::Config;
 
-/// Addresses of a server that is ready.
-#[derive(Debug)]
+/// Addresses of a server that is ready: the bound ones, never port 0.
+#[derive(Debug, Serialize)]
 pub(super) struct Running<'a> {
-    /// Public listeners, without and with TLS.
+    /// All public listeners without TLS, in the order in which they were given.
+    #[serde(rename = "listen")]
     pub(super) public: &'a [SocketAddr],
+    /// All public listeners with TLS.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub(super) tls: &'a [SocketAddr],
     pub(super) control: SocketAddr,
+    /// The listener for metrics alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) metrics: Option<SocketAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) erlang: Option<SocketAddr>,
+    #[serde(skip)]
     pub(super) epoch: &'a str,
 }
 
-/// Content of the ports file. The addresses are the bound ones, never port 0.
+/// Content of the ports file.
 #[derive(Debug, Serialize)]
 struct Ports<'a> {
     /// The first public listener without TLS.
     #[serde(skip_serializing_if = "Option::is_none")]
     public: Option<SocketAddr>,
-    /// All public listeners without TLS, in the order in which they were given.
-    listen: &'a [SocketAddr],
-    /// All public listeners with TLS.
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    tls: &'a [SocketAddr],
-    control: SocketAddr,
-    /// The listener for metrics alone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    metrics: Option<SocketAddr>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    erlang: Option<SocketAddr>,
+    #[serde(flatten)]
+    running: &'a Running<'a>,
     pid: u32,
 }
 
@@ -101,12 +99,8 @@ pub(super) fn ready(config: &Config, running: &Running<'_>) -> Result<(), Failur
     // Last: when a script sees the file, all lines are in the output.
     if let Some(path) = &config.ports_file {
         let ports = Ports {
-            public: running.public.first().copied(),
-            listen: running.public,
-            tls: running.tls,
-            control: running.control,
-            metrics: running.metrics,
-            erlang: running.erlang,
+            public: public.first().copied(),
+            running,
             pid: process::id(),
         };
         ports_file::write(path, &ports)?;

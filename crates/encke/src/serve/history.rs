@@ -7,7 +7,7 @@ use cli::failure::Failure;
 use control::RestoredKey;
 use eventlog::{EventLog, Health, Limits, Recovery, Run, Start};
 use graph::Graph;
-use router::{Accepted, Note, Recorder, Restored};
+use router::{Accepted, Recorder, Restored};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::config::{Config, HistoryDir};
@@ -55,7 +55,13 @@ impl History {
             report,
             &mut |restored| {
                 if let &Restored::Note(note) = restored {
-                    keys.push(key(note));
+                    keys.push(RestoredKey {
+                        accepted: Accepted {
+                            sequence: note.position,
+                            audience: note.audience,
+                        },
+                        note: note.bytes.into(),
+                    });
                 }
                 if let Some(recorder) = &mut recorder {
                     recorder.restore(restored, graph);
@@ -82,21 +88,6 @@ impl History {
             keys,
             log: Some(log),
         })
-    }
-}
-
-fn key(note: Note<'_>) -> RestoredKey {
-    let Note {
-        position,
-        audience,
-        bytes,
-    } = note;
-    RestoredKey {
-        accepted: Accepted {
-            sequence: position,
-            audience,
-        },
-        note: bytes.into(),
     }
 }
 

@@ -48,7 +48,7 @@ impl KeySets {
         }
         let server = self.server.clone();
         let changed = move |url: &OutsideUrl, keys: Arc<KeySet>| {
-            server.reload(|live| with_fetched(live, &url.name(), keys));
+            server.reload(|live| with_fetched(live, &url.as_written(), keys));
         };
         // The old fetcher's threads would not find their addresses in the policy any more.
         *self.fetcher.lock() = None;
@@ -86,7 +86,7 @@ fn with_fetched(live: &LiveSettings, name: &str, keys: Arc<KeySet>) -> LiveSetti
 /// for each address.
 pub(super) fn keep_fetched(running: &Policy, newer: &mut LiveSettings, urls: &[OutsideUrl]) {
     let mut policy = Policy::clone(&newer.policy);
-    for name in urls.iter().map(OutsideUrl::name) {
+    for name in urls.iter().map(OutsideUrl::as_written) {
         if let Some(keys) = running.keys(&name) {
             policy = policy.with_keys(&name, Arc::clone(keys));
         }

@@ -10,8 +10,7 @@ use cli::logs::LogLevel;
 use server::LiveSettings;
 use tls::TicketKeys;
 use tracing_subscriber::filter::LevelFilter;
-use webhook::outside::OutsideUrl;
-use webhook::{Secret, Webhook};
+use webhook::Webhook;
 
 use super::key_sets::{KeySets, keep_fetched};
 use crate::config::{self, Addresses, Changes, Config, FileDigests, Layers, Sources};
@@ -62,12 +61,8 @@ pub(super) struct Reloader {
 
 /// A valid configuration that can be applied.
 struct Newer {
+    config: Config,
     live: LiveSettings,
-    jwks_urls: Vec<OutsideUrl>,
-    webhook_secrets: Vec<Secret>,
-    tokens: control::Tokens,
-    log_level: LevelFilter,
-    warnings: Vec<String>,
     layers: Layers,
     files: FileDigests,
     changes: Changes,
@@ -104,16 +99,9 @@ impl Reloader {
         })?;
         let files = running.files.with_reloadable(&files);
         let live = config.live_settings(&self.tickets);
-        let warnings = self.addresses.warnings(&config);
         Ok(Newer {
             live: live.map_err(|problem| vec![problem])?,
-            jwks_urls: config.jwks_urls,
-            webhook_secrets: config
-                .webhook
-                .map_or_else(Vec::new, |webhook| webhook.settings.secrets),
-            tokens: config.tokens,
-            log_level: config.log_level,
-            warnings,
+            config,
             layers,
             files,
             changes,
@@ -122,34 +110,32 @@ impl Reloader {
 
     fn apply(&mut self, newer: Newer) -> Result<(), Vec<String>> {
         let Newer {
+            config,
             mut live,
-            jwks_urls,
-            webhook_secrets,
-            tokens,
-            log_level: after,
-            warnings,
             layers,
             files,
             changes,
         } = newer;
+        let (after, jwks_urls) = (config.log_level, &config.jwks_urls);
+        let warnings = self.addresses.warnings(&config);
         // First, because it can fail and what follows cannot.
-        let replaced = self.tokens.replace(tokens);
+        let replaced = self.tokens.replace(config.tokens.clone());
         replaced.map_err(|error| vec![error.to_string()])?;
         if let Some((control, newer)) = self.control_tls.as_ref().zip(live.tls.as_ref()) {
             control.replace(newer);
         }
-        if let Some(webhook) = &self.webhook {
-            webhook.reload(&webhook_secrets);
+        if let Some((webhook, newer)) = self.webhook.as_ref().zip(config.webhook.as_ref()) {
+            webhook.reload(&newer.settings.secrets);
         }
         let pending = self.server.reload(|running| {
-            keep_fetched(&running.policy, &mut live, &jwks_urls);
+            keep_fetched(&running.policy, &mut live, jwks_urls);
             live
         });
         // Only then is it true that the reload is complete.
         if !pending.wait(WORKERS_WAIT) {
             tracing::warn!("a worker is too busy to take the new settings at once; it will");
         }
-        self.key_sets.set_urls(&jwks_urls);
+        self.key_sets.set_urls(jwks_urls);
         let loaded = &mut self.loaded;
         let before = loaded.log_level;
         // The report is logged if either the old or the new level permits it.

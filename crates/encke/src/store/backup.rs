@@ -6,11 +6,30 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use clap::Args;
+use cli::arguments::{PlaceArguments, Report};
 use cli::failure::Failure;
 use cli::units::human_size;
 use serde_json::json;
 
-use crate::arguments::BackupArguments;
+pub(super) const HELP: &str = "\
+The copy holds the graph after one commit. If Erlang nodes have added ids, their original terms are
+copied to a second file, whose name ends with .erlang-ids. To restore a copy, stop the server and
+put the files into its data directory as graph.redb and erlang-ids.
+
+Examples:
+  encke graph backup monday.redb --online
+  encke graph backup monday.redb --data encke-data";
+
+#[derive(Debug, Args)]
+pub(crate) struct BackupArguments {
+    /// File for the copy; it must not exist yet
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) place: PlaceArguments,
+    #[command(flatten)]
+    pub(crate) report: Report,
+}
 
 // The file that the server copies online is the one that its Erlang node keeps.
 const _: () = assert!(erlang::ID_TERMS_FILE.is_same(control::ERLANG_IDS));

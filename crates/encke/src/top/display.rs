@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use client::top::view::View;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use crossterm::style::Attribute;
 
 use super::picture::{self, Workers};
 
@@ -35,15 +36,6 @@ const HELP: [&str; 8] = [
     "-                half the interval",
     "?                show or hide this help",
 ];
-
-/// How a line is drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
-    Plain,
-    Bold,
-    Dim,
-    Reversed,
-}
 
 /// The time between samples, shared with the thread that takes them.
 #[derive(Debug, Clone)]
@@ -154,24 +146,24 @@ impl Display {
         };
     }
 
-    /// Returns the lines of a terminal of this size, each with its style.
-    pub(super) fn render(&mut self, width: usize, height: usize) -> Vec<(String, Style)> {
+    /// Returns the lines of a terminal of this size, each with how it is drawn.
+    pub(super) fn render(&mut self, width: usize, height: usize) -> Vec<(String, Attribute)> {
         let title = self.title();
         let body = self.body(height.saturating_sub(2));
-        let mut lines = vec![(title.clone(), Style::Reversed)];
+        let mut lines = vec![(title.clone(), Attribute::Reverse)];
         lines.extend(body.iter().map(|line| {
             let style = match picture::is_title(line) {
-                true => Style::Bold,
-                false => Style::Plain,
+                true => Attribute::Bold,
+                false => Attribute::Reset,
             };
             (line.clone(), style)
         }));
         lines.truncate(height.saturating_sub(1).max(1));
         lines.resize(
             height.saturating_sub(1).max(1),
-            (String::new(), Style::Plain),
+            (String::new(), Attribute::Reset),
         );
-        lines.push((HINT.to_owned(), Style::Dim));
+        lines.push((HINT.to_owned(), Attribute::Dim));
         lines.truncate(height);
         self.last = body;
         self.last.insert(0, title);
@@ -228,7 +220,7 @@ fn fitted(text: &str, width: usize) -> String {
 }
 
 /// Lays the help over the middle of the picture.
-fn cover_with_help(lines: &mut [(String, Style)], width: usize) {
+fn cover_with_help(lines: &mut [(String, Attribute)], width: usize) {
     let inner = HELP.iter().map(|line| line.len()).max().unwrap_or(0) + 2;
     let top = format!("┌{:─<inner$}┐", " keys ");
     let bottom = format!("└{:─<inner$}┘", "");
@@ -239,6 +231,6 @@ fn cover_with_help(lines: &mut [(String, Style)], width: usize) {
     for ((text, style), cover) in lines[above..].iter_mut().zip(box_lines) {
         let before = fitted(text, left);
         let after: String = text.chars().skip(left + inner + 2).collect();
-        (*text, *style) = (format!("{before}{cover}{after}"), Style::Plain);
+        (*text, *style) = (format!("{before}{cover}{after}"), Attribute::Reset);
     }
 }

@@ -19,7 +19,7 @@ use crossterm::terminal::{
 };
 use crossterm::{execute, queue, terminal};
 
-use super::display::{Display, Style};
+use super::display::Display;
 
 /// The terminal on standard output, which is restored when this is dropped.
 pub(super) struct Screen {
@@ -69,13 +69,7 @@ impl Screen {
         let lines = self.display.render(width.into(), height.into());
         let drawn = || -> io::Result<()> {
             let mut out = BufWriter::new(stdout().lock());
-            for (row, (text, style)) in (0..).zip(lines) {
-                let attribute = match style {
-                    Style::Plain => Attribute::Reset,
-                    Style::Bold => Attribute::Bold,
-                    Style::Dim => Attribute::Dim,
-                    Style::Reversed => Attribute::Reverse,
-                };
+            for (row, (text, attribute)) in (0..).zip(lines) {
                 queue!(out, MoveTo(0, row), SetAttribute(attribute), Print(text))?;
                 queue!(
                     out,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use auth::tickets::TicketKey;
+use auth::tickets;
 use auth::{TokenError, UnixSeconds};
 use graph::{Id, Key};
 use reactor::{Driver, SlotKey};
@@ -108,7 +108,7 @@ impl Sessions {
         key: SlotKey,
         grant: &Grant<'_>,
         now: UnixSeconds,
-    ) -> Result<Option<TicketKey>, Denial> {
+    ) -> Result<Option<tickets::Hash>, Denial> {
         let Some(text) = &grant.ticket else {
             return Ok(None);
         };
@@ -123,9 +123,9 @@ impl Sessions {
             let mailbox = self.shared.mailbox(before.worker());
             mailbox.insert(Mail::Close(vec![before.key()]));
         }
-        let ticket = redeemed.ticket;
+        let ticket = redeemed.hash;
         self.shared.identity.announce(|| TicketNews::Used {
-            hash: redeemed.hash,
+            hash: ticket,
             ids: redeemed.ids,
             issued: redeemed.issued,
             session: name,
@@ -134,13 +134,13 @@ impl Sessions {
     }
 
     /// Lets the ticket of a session that has ended be used for a reconnect.
-    pub(super) fn release(&self, key: SlotKey, ticket: Option<TicketKey>, now: UnixSeconds) {
+    pub(super) fn release(&self, key: SlotKey, ticket: Option<tickets::Hash>, now: UnixSeconds) {
         if let Some(ticket) = ticket {
             let name = self.name(key).to_bits();
             let identity = &self.shared.identity;
-            let released = identity.tickets.lock().release(ticket, name, now);
-            if let Some(hash) = released {
-                let session = name;
+            let released = identity.tickets.lock().release(&ticket, name, now);
+            if released {
+                let (hash, session) = (ticket, name);
                 identity.announce(|| TicketNews::Released { hash, session });
             }
         }

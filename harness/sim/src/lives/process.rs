@@ -150,13 +150,7 @@ impl Process {
             .expect("a runtime");
         let control = {
             let _inside = runtime.enter();
-            let presence = server.handle().presence().expect("it is kept");
-            let presence = control::Presence {
-                online: Arc::clone(presence.online()),
-                feed: Arc::clone(presence.feed()),
-            };
-            let handle = server.handle().clone();
-            SimControl::new(handle, Some(presence), 1 << 20, HEAD_TIMEOUT)
+            SimControl::new(server.handle().clone(), 1 << 20, HEAD_TIMEOUT)
         };
         Self {
             runtime,

@@ -6,29 +6,37 @@ use axum::response::{IntoResponse, Response};
 use replication::{AppendError, CommandResult};
 use serde::Serialize;
 
-use super::{Line, Outcome, Pipeline, Request, Settled, Step};
+use super::{Line, Outcome, Pipeline, Settled, Step};
 use crate::api::Shared;
+use crate::batch::lines::Lines;
 use crate::batch::outbox::{Left, Outbox, Room, late, outbox};
+use crate::json::push_line;
 use crate::limits::ANSWER_CHUNK_BYTES;
 use crate::metrics::published::Counting;
 use crate::receipt::{Receipt, When};
 use crate::replicated::{Replicated, sentence};
+use crate::shared::piece::Digest;
 use crate::stream::Failure;
 
 /// Begins to answer a batch.
-pub(crate) fn answer(api: Shared, replicated: Replicated, request: Request) -> Response {
+pub(crate) fn answer(
+    api: Shared,
+    replicated: Replicated,
+    input: Lines,
+    key: Option<Digest>,
+) -> Response {
     let (outbox, answer) = outbox(api.limits.unread_bytes_max);
     // A task of its own: the connection only carries what is there to be read.
     tokio::spawn(async move {
         let _pending = api.published.pending();
         let mut batch = Batch {
-            pipeline: Pipeline::new(&api, &*replicated.log, request),
+            pipeline: Pipeline::new(&api, &*replicated.log, input, key),
             lines: Vec::new(),
             counting: api.published.counting(),
         };
         if batch.run(&outbox).await.is_ok() {
             let most = api.limits.dropped_bytes_max;
-            batch.pipeline.stream.drop_rest(most).await;
+            batch.pipeline.input.stream.drop_rest(most).await;
             outbox.end();
         }
     });
@@ -54,7 +62,7 @@ impl Batch<'_> {
                 Step::Left => return Err(Left),
                 Step::Read(Ok(())) => {}
                 Step::Read(Err(error)) => {
-                    let line = self.pipeline.stream.items.number() + 1;
+                    let line = self.pipeline.input.stream.items.number() + 1;
                     let error = format!("no more lines are read: {error}");
                     self.pipeline.fail(line, error);
                 }
@@ -88,8 +96,8 @@ impl Batch<'_> {
     async fn hand_over(&mut self, outbox: &Outbox) -> Result<(), Left> {
         outbox.put(&mut self.lines);
         if outbox.room().await? == Room::Late {
-            let line = self.pipeline.stream.items.number() + 1;
-            self.pipeline.stream.close();
+            let line = self.pipeline.input.stream.items.number() + 1;
+            self.pipeline.input.stream.close();
             self.pipeline.fail(line, late());
         }
         Ok(())
@@ -113,7 +121,6 @@ impl Batch<'_> {
     }
 
     fn write(&mut self, line: &impl Serialize) {
-        serde_json::to_writer(&mut self.lines, line).expect("numbers and strings are JSON");
-        self.lines.push(b'\n');
+        push_line(&mut self.lines, line);
     }
 }

@@ -6,8 +6,9 @@ use axum::http::StatusCode;
 use replication::{AppendError, CommandResult};
 use serde::Serialize;
 
-use super::{Line, Pipeline, Request, Settled, Step};
+use super::{Line, Pipeline, Settled, Step};
 use crate::api::Api;
+use crate::batch::lines::Lines;
 use crate::idempotency::{self, of_another};
 use crate::metrics::published::Counting;
 use crate::problem::{Answered, Problem};
@@ -17,10 +18,15 @@ use crate::shared::piece::Digest;
 use crate::stream::Failures;
 
 /// Publishes a batch and sums its receipts.
-pub(crate) async fn answer(api: &Api, replicated: &Replicated, request: Request) -> Answered {
+pub(crate) async fn answer(
+    api: &Api,
+    replicated: &Replicated,
+    input: Lines,
+    key: Option<Digest>,
+) -> Answered {
     let _pending = api.published.pending();
     let mut batch = Batch {
-        pipeline: Pipeline::new(api, &*replicated.log, request),
+        pipeline: Pipeline::new(api, &*replicated.log, input, key),
         replicated,
         summary: Summary::default(),
         end: None,
@@ -28,9 +34,9 @@ pub(crate) async fn answer(api: &Api, replicated: &Replicated, request: Request)
     };
     let summary = batch.run().await?;
     let summary = serde_json::to_vec(&summary).expect("numbers and strings are JSON");
-    let request = batch.pipeline.stream.take_fingerprint();
+    let request = batch.pipeline.input.stream.take_fingerprint();
     if let Some((key, request)) = batch.pipeline.key.zip(request) {
-        replicated.share_answer(key, Digest(request.0), StatusCode::OK, &summary);
+        replicated.share_answer(key, request, StatusCode::OK, &summary);
     }
     Ok(idempotency::answer(StatusCode::OK, summary.into()))
 }
@@ -74,7 +80,7 @@ impl Batch<'_> {
             match self.pipeline.step(|_| false).await {
                 Step::Read(Ok(())) | Step::Left => {}
                 Step::Read(Err(error)) => {
-                    let line = self.pipeline.stream.items.number();
+                    let line = self.pipeline.input.stream.items.number();
                     self.end.get_or_insert(End::BrokenOff { line, error });
                 }
                 Step::Settled(settled) => self.add(settled),

@@ -125,7 +125,12 @@ fn titles_stand_out() {
     let styles = [0, title, title + 1, 23].map(|line| lines[line].1);
     assert_eq!(
         styles,
-        [Style::Reversed, Style::Bold, Style::Plain, Style::Dim]
+        [
+            Attribute::Reverse,
+            Attribute::Bold,
+            Attribute::Reset,
+            Attribute::Dim
+        ]
     );
 }
 
