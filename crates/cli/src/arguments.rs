@@ -58,9 +58,11 @@ pub struct TokenArguments {
     control_token_file: Option<PathBuf>,
 }
 
-/// Returns the parser of `--transport` of a command that has these transports.
-pub fn transport(of: &[Transport]) -> impl TypedValueParser<Value = Transport> + use<> {
-    let values = of.iter().filter_map(Transport::to_possible_value);
+/// Returns the parser of `--transport` of a command that has all transports but one.
+pub fn transport(without: Transport) -> impl TypedValueParser<Value = Transport> {
+    let all = Transport::value_variants().iter();
+    let values = all.filter(|known| **known != without);
+    let values = values.filter_map(Transport::to_possible_value);
     PossibleValuesParser::new(values).try_map(|name| Transport::from_str(&name, false))
 }
 

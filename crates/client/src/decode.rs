@@ -36,6 +36,20 @@ pub enum Transport {
     Raw,
 }
 
+impl Transport {
+    /// Returns the folder of the server's streams; `None` if it has none.
+    pub const fn folder(self) -> Option<&'static str> {
+        match self {
+            Self::Sse => Some("events"),
+            Self::Ndjson => Some("stream"),
+            Self::WebSocket => Some("ws"),
+            Self::Poll => Some("poll"),
+            Self::Chunks => Some("test"),
+            Self::Raw => None,
+        }
+    }
+}
+
 impl fmt::Display for Transport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let value = self.to_possible_value();

@@ -50,7 +50,8 @@ pub(crate) struct ListenArguments {
     #[command(flatten)]
     pub(crate) authorities: AuthorityArguments,
     /// Format of the stream
-    #[arg(long, default_value_t = Transport::Sse, value_parser = transport(&TRANSPORTS))]
+    // A body of bytes has no events.
+    #[arg(long, default_value_t = Transport::Sse, value_parser = transport(Transport::Raw))]
     pub(crate) transport: Transport,
     #[command(flatten)]
     start: StartArguments,
@@ -107,15 +108,6 @@ struct CredentialArguments {
     )]
     ticket: Option<String>,
 }
-
-/// Transports that have events.
-const TRANSPORTS: [Transport; 5] = [
-    Transport::Sse,
-    Transport::Ndjson,
-    Transport::WebSocket,
-    Transport::Poll,
-    Transport::Chunks,
-];
 
 fn cursor(text: &str) -> Result<String, String> {
     match text {

@@ -11,7 +11,10 @@ use graph::Id;
 use parking_lot::Mutex;
 
 use crate::event::{Event, EventTypes};
-use crate::limits::{BATCH_EVENTS_MAX, Pace, QUEUED_EVENTS_MAX};
+use crate::limits::{
+    ANSWER_BODY_BYTES_MAX, BATCH_BYTES_MAX, BATCH_EVENTS_MAX, Pace, QUEUED_BYTES_MAX,
+    QUEUED_EVENTS_MAX,
+};
 use crate::outside::{OutsideUrl, UrlErrors};
 use crate::queue::{Batch, Queue};
 use crate::secret::{Secret, signatures};
@@ -284,6 +287,54 @@ fn a_batch_is_bounded_and_begins_with_what_was_missed() {
     assert_eq!((&body[0]["events"], &body[1]["id"]), (&3.into(), &3.into()));
     let next = queue.next_batch(PACE.batch_delay).unwrap();
     assert_eq!((next.events, next.missed), (BATCH_EVENTS_MAX as u64, 0));
+}
+
+#[test]
+fn many_bytes_wait_for_no_receiver_and_come_in_bounded_requests() {
+    let queue = Queue::new(ALL, None);
+    let ids: Vec<_> = (0..128)
+        .map(|number| id(&format!("{number:x>128}")))
+        .collect();
+    let event = Event::Connect {
+        session: "0/1#0",
+        ids: &ids,
+        transport: "sse",
+    };
+    let pushed = 2 * QUEUED_BYTES_MAX / (128 * 128);
+    for _ in 0..pushed {
+        queue.push(event, 1);
+    }
+    let counts = queue.counts();
+    assert!(counts.bytes <= QUEUED_BYTES_MAX as u64, "{counts:?}");
+    assert!(counts.events > pushed as u64 / 3, "{counts:?}");
+    assert_eq!(counts.events + counts.dropped, pushed as u64);
+    let batch = queue.next_batch(PACE.batch_delay).unwrap();
+    assert!(batch.events > 1, "{}", batch.events);
+    assert!(batch.body.len() <= BATCH_BYTES_MAX + 1);
+}
+
+#[test]
+fn the_body_of_an_answer_is_read_up_to_a_bound() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    // What the sockets of both sides hold comes to the bound.
+    let most = ANSWER_BODY_BYTES_MAX + (32 << 20);
+    let receiver = thread::spawn(move || {
+        let (mut connection, _) = listener.accept().unwrap();
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", 2 * most);
+        connection.write_all(head.as_bytes()).unwrap();
+        let mut written = 0;
+        while written < 2 * most && connection.write_all(&[b'x'; 64 << 10]).is_ok() {
+            written += 64 << 10;
+        }
+        written
+    });
+    let queue = Queue::new(ALL, None);
+    let webhook = Webhook::start_at(PACE, settings(&url), queue.clone()).unwrap();
+    online(&queue, "a");
+    until("the answer", || webhook.stats().delivered == 1);
+    webhook.end();
+    assert!(receiver.join().unwrap() < most);
 }
 
 #[test]

@@ -30,13 +30,8 @@ pub(super) struct Request<'a> {
 
 impl<'a> Request<'a> {
     pub(super) fn new(options: &'a Options, url: &'a Url) -> Outcome<Self> {
-        let folder = match options.transport {
-            Transport::Sse => "events",
-            Transport::Ndjson => "stream",
-            Transport::WebSocket => "ws",
-            Transport::Poll => "poll",
-            Transport::Chunks => "test",
-            Transport::Raw => return Err(Failure::new("bytes that hold no events are not events")),
+        let Some(folder) = options.transport.folder() else {
+            return Err(Failure::new("bytes that hold no events are not events"));
         };
         let mut path = format!("{}/{folder}", url.path().trim_end_matches('/'));
         for (place, id) in options.ids.iter().enumerate() {
@@ -51,9 +46,8 @@ impl<'a> Request<'a> {
             }
             None => {}
         }
-        match options.transport {
-            Transport::Sse if options.whole => query.push("format=json".to_owned()),
-            _ => {}
+        if options.transport == Transport::Sse && options.whole {
+            query.push("format=json".to_owned());
         }
         if options.presence {
             query.push("presence=1".to_owned());

@@ -12,7 +12,7 @@ use wire::transport::{Framing, Transport};
 use super::checked::Checked;
 use super::login::Refused;
 use super::reading::Reading;
-use super::route::{Health, Route};
+use super::route::{Health, Route, UNKNOWN_PATH};
 use super::sessions::Sessions;
 use super::stream_request::{self, Form};
 use super::websocket;
@@ -72,11 +72,9 @@ impl<D: Driver> RequestHandler<D> for Requests<'_> {
                 Answer::error(Status::NOT_IMPLEMENTED, "unknown method; use GET")
             }
             (Route::Health(_), _) if table.live.health => Answer::method_not_allowed("GET, HEAD"),
-            (Route::Unknown | Route::Health(_), _) => Answer::error(
-                Status::NOT_FOUND,
-                "unknown path; streams are at /events/{id}, /stream/{id}, /test/{id} and \
-                 /ws/{id}, polls at /poll/{id}",
-            ),
+            (Route::Unknown | Route::Health(_), _) => {
+                Answer::error(Status::NOT_FOUND, UNKNOWN_PATH)
+            }
             (_, Method::Options) => Answer::preflight(),
             (_, Method::Post | Method::Put | Method::Delete) | (Route::Server, _) => {
                 Answer::method_not_allowed("GET, HEAD, OPTIONS")

@@ -2,6 +2,18 @@
 
 use wire::transport::Transport;
 
+/// Answer to a path that names none.
+pub(super) const UNKNOWN_PATH: &str = "unknown path; streams are at /events/{id}, /stream/{id}, \
+                                       /test/{id} and /ws/{id}, polls at /poll/{id}";
+
+/// Paths of streams.
+const STREAMS: [(&str, Transport); 4] = [
+    ("/events", Transport::Sse),
+    ("/stream", Transport::Ndjson),
+    ("/test", Transport::Test),
+    ("/ws", Transport::WebSocket),
+];
+
 /// Resource that a path names.
 pub(super) enum Route<'a> {
     Page,
@@ -16,12 +28,6 @@ pub(super) enum Route<'a> {
 
 impl<'a> Route<'a> {
     pub(super) fn of(path: &'a str) -> Self {
-        const STREAMS: [(&str, Transport); 4] = [
-            ("/events", Transport::Sse),
-            ("/stream", Transport::Ndjson),
-            ("/test", Transport::Test),
-            ("/ws", Transport::WebSocket),
-        ];
         match path {
             "/" => return Self::Page,
             "/encke.js" => return Self::Client,

@@ -42,9 +42,7 @@ impl Form {
                 let accept = check_opening(table, key, request)?;
                 (Framing::WebSocket, Some(accept))
             }
-            Transport::Sse | Transport::Ndjson | Transport::Test => {
-                (framing(request.version), None)
-            }
+            _ => (framing(request.version), None),
         };
         let presence = asks_for_presence(request, is_presence_kept)?;
         if presence && transport == Transport::Test {
@@ -120,10 +118,11 @@ fn encoding(transport: Transport, request: &Request<'_>) -> Result<Encoding, Ans
 }
 
 fn unknown_format(transport: Transport, name: &str) -> Answer {
-    let formats = match transport {
-        Transport::Sse => "plain, json or cloudevents",
-        Transport::Ndjson | Transport::WebSocket => "json or cloudevents",
-        Transport::Test => "plain, as its clients take every byte for payload",
+    let has = |format| Encoding::new(transport, format).is_some();
+    let formats = match (has(Format::Plain), has(Format::Json)) {
+        (true, true) => "plain, json or cloudevents",
+        (true, false) => "plain, as its clients take every byte for payload",
+        (false, _) => "json or cloudevents",
     };
     // The name is the client's: long or strange ones are not repeated.
     let is_word = name.len() <= 32 && name.bytes().all(|byte| byte.is_ascii_alphanumeric());

@@ -71,7 +71,8 @@ pub(crate) struct ClientArguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) first: u32,
     /// How the server streams events [default: websocket for a ws:// or wss:// URL, else sse]
-    #[arg(long, value_parser = transport(&TRANSPORTS))]
+    // Polls are no streams.
+    #[arg(long, value_parser = transport(Transport::Poll))]
     pub(crate) transport: Option<Transport>,
     /// Header line to add to each request; repeatable
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
@@ -181,15 +182,6 @@ pub(crate) struct Check {
     #[arg(long)]
     pub(crate) mixed: bool,
 }
-
-/// Transports of streams.
-pub(crate) const TRANSPORTS: [Transport; 5] = [
-    Transport::Sse,
-    Transport::Ndjson,
-    Transport::WebSocket,
-    Transport::Chunks,
-    Transport::Raw,
-];
 
 fn rate(text: &str) -> Result<f64, String> {
     match text.parse() {

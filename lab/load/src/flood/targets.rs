@@ -204,7 +204,7 @@ impl Targets {
                 );
                 write!(out, "Sec-WebSocket-Key: {key}\r\n").expect("a Vec takes every byte");
             }
-            Transport::Poll | Transport::Chunks | Transport::Raw => {}
+            _ => {}
         }
         out.extend_from_slice(options.fields.as_bytes());
         options.credentials.write_field(ordinal, number, out);

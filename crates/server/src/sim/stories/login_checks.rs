@@ -181,12 +181,29 @@ fn without_a_checker_or_with_too_many_questions_nobody_gets_in_and_nobody_waits_
 }
 
 #[test]
+fn logins_that_are_decided_on_together_begin_without_another_event() {
+    let (mut world, desk) = world();
+    let clients: Vec<usize> = (0..limits::Limits::SMALL.login_checks_max)
+        .map(|number| world.connect(&format!("/stream/u{number}")))
+        .collect();
+    world.run_until_idle();
+    for _ in &clients {
+        desk.answer(LoginVerdict::Accepted);
+    }
+    world.run_until_idle();
+    for client in clients {
+        assert_eq!(world.status(client), 200);
+    }
+}
+
+#[test]
 fn a_client_that_leaves_while_it_waits_leaves_nothing() {
     let (mut world, desk) = world();
     let gone = world.connect("/stream/alice");
     world.run_until_idle();
     world.net.borrow_mut().end(gone);
     world.pass(Duration::from_secs(10));
+    world.assert_empty();
     desk.answer(LoginVerdict::Accepted);
     world.run_until_idle();
     assert_eq!(world.metric(Metric::Logins), 0);

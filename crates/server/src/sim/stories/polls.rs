@@ -6,6 +6,7 @@ use history::Limits;
 use reactor::Handler as _;
 
 use super::quiet;
+use crate::limits;
 use crate::listener::ListenerKind;
 use crate::settings::LiveSettings;
 use crate::sim::tokens::{BEGIN, bearer, policy, settings, token, token_until};
@@ -405,6 +406,20 @@ fn http_1_0_and_close_end_the_connection_after_the_answer() {
         assert!(world.text(client).contains("\r\nConnection: close\r\n"));
         assert!(world.net.borrow().peers[client].worker_ended);
         assert_eq!(world.handle.router().online(), 0);
+    }
+}
+
+#[test]
+fn polls_about_one_subject_are_answered_without_another_event() {
+    let mut world = world();
+    let clients: Vec<usize> = (0..4 * limits::Limits::SMALL.polls_per_turn)
+        .map(|_| world.connect("/poll/rj"))
+        .collect();
+    world.run_until_idle();
+    world.publish("rj", "a");
+    world.run_until_idle();
+    for client in clients {
+        assert_eq!(last(&world, client).status, 200);
     }
 }
 

@@ -281,6 +281,29 @@ fn a_long_snapshot_comes_in_pieces_and_keeps_no_event_waiting() {
 }
 
 #[test]
+fn a_client_that_leaves_before_it_has_its_snapshot_leaves_nothing() {
+    let mut world = world();
+    let subjects: Vec<_> = (100..125).map(|subject| subject.to_string()).collect();
+    for subject in &subjects {
+        world.subscribe("alice", subject);
+    }
+    let request = b"GET /stream/alice?presence=1 HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let alice = world.connect_with(request, 400, usize::MAX);
+    world.pass_with_presence(MOMENT);
+    world.publish("alice", &"x".repeat(1000));
+    world.run_until_idle();
+    for subject in &subjects {
+        let client = world.connect(&format!("/stream/{subject}"));
+        world.pass_with_presence(MOMENT);
+        world.net.borrow_mut().end(client);
+    }
+    assert_eq!(world.metric(Metric::BacklogSessions), 1);
+    world.net.borrow_mut().end(alice);
+    world.pass_with_presence(MOMENT);
+    world.assert_empty();
+}
+
+#[test]
 fn a_client_that_does_not_read_gets_a_snapshot_in_place_of_the_edges() {
     let mut world = world();
     for subject in ["1", "2", "3", "4"] {
