@@ -19,11 +19,11 @@ use crate::memory::Memory;
 use crate::places::LogPlaces;
 use crate::replica::Replica;
 use crate::rows::{RowChanges, Rows};
-use crate::store::{Directory, OpenError, Sidecar, Snapshot, Store};
+use crate::store::{Directory, OpenError, Sidecar, Snapshot};
 use crate::sync::Mutex;
-#[cfg(any(test, feature = "sim"))]
-use crate::writer::Work;
 use crate::writer::Writer;
+#[cfg(any(test, feature = "sim"))]
+use crate::{store::Store, writer::Work};
 
 /// Directed graph of subscriptions. Owned by the server for its whole life and shared by all its
 /// threads; every lock inside is held for one edge or one slice.
@@ -114,28 +114,16 @@ impl Graph {
     /// is damaged, foreign or of a newer format. The file is not changed.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let directory = Directory::lock(path)?;
-        let disk = directory.disk()?;
-        let opened = Store::open(disk).map_err(|refusal| refusal.of(directory.file()))?;
-        let (store, memory) = opened;
-        Self::durable(store, memory, Some(directory)).map_err(|error| OpenError::Directory {
-            path: path.to_owned(),
-            error,
-        })
-    }
-
-    fn durable(
-        mut store: Store,
-        memory: Memory,
-        directory: Option<Directory>,
-    ) -> std::io::Result<Self> {
+        let (mut store, memory) = directory.open()?;
         let memory = Arc::new(memory);
         let rows = Mutex::new(store.take_rows());
-        let writer = Writer::start(store, Arc::clone(&memory))?;
+        let writer = Writer::start(store, Arc::clone(&memory));
+        let writer = writer.map_err(|error| directory.failed(error))?;
         Ok(Self {
             memory,
             changes: Changes::Durable(writer),
             rows,
-            directory,
+            directory: Some(directory),
         })
     }
 
@@ -172,17 +160,11 @@ impl Graph {
     ///
     /// When the disk fails or the graph has ended.
     pub fn snapshot(&self) -> Result<Option<Snapshot>, GraphError> {
-        let writer = match &self.changes {
-            Changes::Direct(_) => return Ok(None),
-            Changes::Replicated(replica) => return replica.snapshot().transpose(),
-            Changes::Durable(writer) => writer,
-        };
-        let (answer, answered) = std::sync::mpsc::sync_channel(1);
-        writer.snapshot(move |snapshot| {
-            // The receiver is gone only if its thread has panicked.
-            let _ = answer.send(snapshot);
-        });
-        answered.recv().unwrap_or(Err(GraphError::Ended)).map(Some)
+        match &self.changes {
+            Changes::Direct(_) => Ok(None),
+            Changes::Replicated(replica) => replica.snapshot().transpose(),
+            Changes::Durable(writer) => writer.snapshot().map(Some),
+        }
     }
 
     /// Copies the graph on disk to a file that is deleted when it is closed. `None` if the graph is

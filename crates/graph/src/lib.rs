@@ -14,6 +14,8 @@ mod id;
 mod key;
 /// Errors of the graph.
 mod error;
+/// Bounds that tests make smaller.
+mod limits;
 /// Keys of interned ids, with reference counts.
 mod dictionary;
 /// Edges in memory, in both directions.

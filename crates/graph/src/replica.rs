@@ -37,19 +37,14 @@ pub(crate) struct Replica {
 }
 
 impl Replica {
-    /// Creates the replica of an empty graph in memory.
-    pub(crate) fn memory(epoch: &str) -> Self {
-        let start = LogPlaces {
-            epoch: epoch.into(),
-            ..LogPlaces::default()
-        };
-        Self::new(start, true, None)
-    }
-
-    /// Creates the replica of a graph in memory that was loaded from a copy.
-    pub(crate) fn loaded(store: &Store, start: LogPlaces) -> Self {
-        let has_rows = store.log().is_none_or(|log| log.has_rows);
-        Self::new(start, has_rows, None)
+    /// Creates the replica of a graph in memory.
+    pub(crate) fn memory(start: LogPlaces, has_rows: bool) -> Self {
+        Self {
+            start,
+            has_rows,
+            open: Mutex::default(),
+            storage: None,
+        }
     }
 
     /// Creates the replica of a graph on disk and starts its thread.
@@ -58,18 +53,12 @@ impl Replica {
         memory: Arc<Memory>,
         start: LogPlaces,
     ) -> std::io::Result<Self> {
-        let has_rows = store.log().is_none_or(|log| log.has_rows);
-        let storage = Storage::start(store, memory, &start)?;
-        Ok(Self::new(start, has_rows, Some(storage)))
-    }
-
-    fn new(start: LogPlaces, has_rows: bool, storage: Option<Storage>) -> Self {
-        Self {
-            start,
-            has_rows,
-            open: Mutex::default(),
+        let has_rows = store.has_rows();
+        let storage = Some(Storage::start(store, memory, &start)?);
+        Ok(Self {
             storage,
-        }
+            ..Self::memory(start, has_rows)
+        })
     }
 
     pub(crate) const fn has_rows(&self) -> bool {
@@ -136,8 +125,9 @@ impl Replica {
     /// Hands the applied changes to the disk, as the graph at this position.
     pub(crate) fn place(&self, checkpoint: Checkpoint, is_kept: bool) {
         if let Some(storage) = &self.storage {
-            let pending = std::mem::take(&mut *self.open.lock());
-            storage.place(pending, checkpoint, is_kept);
+            let mut pending = std::mem::take(&mut *self.open.lock());
+            pending.place(checkpoint, is_kept);
+            storage.place(pending);
         }
     }
 

@@ -8,6 +8,7 @@ use std::{fmt, io};
 use simulated::disk::{self, File};
 
 use crate::graph::Graph;
+use crate::limits::Limits;
 use crate::memory::Memory;
 use crate::store::{Disk, Nothing, OpenError, Refusal, Store, fill};
 use crate::writer::Work;
@@ -40,14 +41,17 @@ impl SimWriter {
 /// When the file is damaged, or the disk fails.
 pub fn open(disk: &disk::Disk, pending_min: usize) -> Result<(Graph, SimWriter), OpenError> {
     let shared: Arc<dyn Disk> = Arc::new(disk.file());
+    let limits = Limits {
+        pending_min,
+        ..Limits::SMALL
+    };
     let opened = (|| -> Result<(Store, Memory), Refusal> {
         if shared.len()? == 0 {
-            fill(Arc::clone(&shared), Nothing)?;
+            fill(Arc::clone(&shared), Nothing, &limits)?;
         }
-        Store::open(shared)
+        Store::open(shared, limits)
     })();
-    let (mut store, memory) = opened.map_err(|refusal| refusal.of(NAME.into()))?;
-    store.fold_at(pending_min);
+    let (store, memory) = opened.map_err(|refusal| refusal.of(NAME.into()))?;
     let (graph, work) = Graph::without_thread(store, memory);
     Ok((graph, SimWriter(work)))
 }

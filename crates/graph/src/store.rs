@@ -31,6 +31,7 @@ use redb::{Database, ReadableDatabase};
 
 use crate::batch::Net;
 use crate::key::Key;
+use crate::limits::Limits;
 use crate::memory::Memory;
 use crate::rows::{RowChanges, Rows};
 pub(crate) use block::{Pair, other, owner, pair};
@@ -52,10 +53,6 @@ pub use snapshot::{Pairs, Snapshot};
 pub use statistics::Statistics;
 use sweep::Sweep;
 
-/// Number of journalled edges at which a sweep begins, unless the graph is large. Reading that many
-/// at start takes some hundredths of a second.
-const PENDING_MIN: usize = if cfg!(test) { 256 } else { 65_536 };
-
 /// Number of stored edges for each journalled edge at which a sweep of a large graph begins. So the
 /// cost of a sweep for each change does not grow with the graph, and the journal stays a small part
 /// of the file.
@@ -65,8 +62,7 @@ const PENDING_SHARE: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Store {
     disk: Arc<Tracked>,
-    /// [`PENDING_MIN`], but in simulations.
-    pending_min: usize,
+    pub(crate) limits: Limits,
     commits: Arc<CommitCounts>,
     /// The database; None after a failure until the file is opened again.
     database: Option<Database>,
@@ -105,7 +101,7 @@ impl Doubtful {
 
 impl Store {
     /// Opens the graph on `disk`, which must have a file of a graph, and loads it.
-    pub(crate) fn open(disk: Arc<dyn Disk>) -> Result<(Self, Memory), Refusal> {
+    pub(crate) fn open(disk: Arc<dyn Disk>, limits: Limits) -> Result<(Self, Memory), Refusal> {
         let disk = Arc::new(Tracked::new(disk));
         let database = tables::open(&disk)?;
         let memory = load::load(&database)?;
@@ -113,7 +109,7 @@ impl Store {
         let _ = memory.commits.set(Arc::clone(&commits));
         let mut store = Self {
             disk,
-            pending_min: PENDING_MIN,
+            limits,
             commits,
             database: None,
             row: 0,
@@ -176,15 +172,15 @@ impl Store {
         })
     }
 
-    /// Folds the journal into the blocks as soon as it has so many edges.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) const fn fold_at(&mut self, pending_min: usize) {
-        self.pending_min = pending_min;
-    }
-
     /// Returns the places in a replicated log that the file had when it was opened.
     pub(crate) const fn log(&self) -> Option<&InLog> {
         self.log.as_ref()
+    }
+
+    /// Returns whether the file had the rows of its position in a log when it was opened. A file
+    /// without a position lacks none.
+    pub(crate) fn has_rows(&self) -> bool {
+        self.log.as_ref().is_none_or(|log| log.has_rows)
     }
 
     /// Takes the rows that were in the file when it was opened.
@@ -231,7 +227,7 @@ impl Store {
         match log {
             Some(log) => {
                 tables::set_format(&transaction, format::FORMAT_OF_LOG)?;
-                log::write(&transaction, log)?;
+                log::write(&transaction, log, &self.limits)?;
             }
             // A change that does not come from the log makes the position invalid.
             None if self.log.is_some() && is_changed => {
@@ -241,7 +237,7 @@ impl Store {
             None => {}
         }
         if let Some(sweep) = &mut self.sweep {
-            sweep.step(&transaction, net.edges.len())?;
+            sweep.step(&transaction, net.edges.len(), &self.limits)?;
         }
         transaction.commit()?;
         if log.is_none() && is_changed {
@@ -258,7 +254,7 @@ impl Store {
     }
 
     fn begin_sweep(&mut self, edges: usize) {
-        let enough = self.pending_min.max(edges / PENDING_SHARE);
+        let enough = self.limits.pending_min.max(edges / PENDING_SHARE);
         if self.sweep.is_none() && self.pending.len() >= enough {
             let pending = std::mem::take(&mut self.pending);
             self.sweep = Some(Sweep::new(&pending, self.row));

@@ -8,6 +8,7 @@ mod queue;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 
 use crate::batch::Batch;
 use crate::change::{Answer, Change};
@@ -58,7 +59,8 @@ impl Writer {
     }
 
     pub(crate) fn submit(&self, changes: Vec<Change>, done: impl FnOnce(Answer) + Send + 'static) {
-        self.queue.push(Job::new(changes, Box::new(done)));
+        let job = Job::new(changes, Box::new(done));
+        self.queue.push(Submission::Changes(job));
     }
 
     pub(crate) fn submit_rows(
@@ -67,7 +69,7 @@ impl Writer {
         done: impl FnOnce(Result<(), GraphError>) + Send + 'static,
     ) {
         let done = Box::new(done);
-        self.queue.push_rows(RowJob { changes, done });
+        self.queue.push(Submission::Rows(RowJob { changes, done }));
     }
 
     /// Returns the number of changes submitted but not answered.
@@ -75,12 +77,11 @@ impl Writer {
         self.queue.waiting()
     }
 
-    /// Requests a snapshot, which has all changes that were answered before.
-    pub(crate) fn snapshot(
-        &self,
-        done: impl FnOnce(Result<Snapshot, GraphError>) + Send + 'static,
-    ) {
-        self.queue.push_snapshot(Box::new(done));
+    /// Takes a snapshot, which has all changes that were answered before. Waits for the thread.
+    pub(crate) fn snapshot(&self) -> Result<Snapshot, GraphError> {
+        let (answer, answered) = sync_channel(1);
+        self.queue.push(Submission::Snapshot(answer));
+        answered.recv().unwrap_or(Err(GraphError::Ended))
     }
 
     /// Refuses further changes, makes the waiting ones, and closes the file.
@@ -151,7 +152,10 @@ impl Work {
             match submission {
                 Submission::Changes(job) => self.jobs.push_back(job),
                 Submission::Rows(job) => self.row_jobs.push(job),
-                Submission::Snapshot(done) => done(self.store.snapshot().map_err(Into::into)),
+                Submission::Snapshot(answer) => {
+                    // The receiver is gone only if its thread has panicked.
+                    let _ = answer.send(self.store.snapshot().map_err(Into::into));
+                }
             }
         }
         !(ended && self.jobs.is_empty() && self.row_jobs.is_empty())

@@ -10,7 +10,7 @@ use crate::error::GraphError;
 use crate::memory::Memory;
 use crate::places::{Checkpoint, LogPlaces, StoredPlace};
 use crate::replica::Replica;
-use crate::store::{Directory, OpenError, Store, in_memory};
+use crate::store::{Directory, OpenError, in_memory};
 use crate::sync::Mutex;
 
 impl Graph {
@@ -23,10 +23,8 @@ impl Graph {
     /// no position in a log. The file is not changed.
     pub fn open_in_log(path: &Path, epoch: &str) -> Result<Self, OpenError> {
         let directory = Directory::lock(path)?;
-        let disk = directory.disk()?;
         let file = directory.file();
-        let opened = Store::open(disk).map_err(|refusal| refusal.of(file.clone()))?;
-        let (mut store, memory) = opened;
+        let (mut store, memory) = directory.open()?;
         let rows = Mutex::new(store.take_rows());
         let start = match store.log() {
             Some(log) if *log.places.epoch == *epoch => log.places.clone(),
@@ -38,17 +36,11 @@ impl Graph {
                 });
             }
             None if memory.adjacency.counts().0 > 0 => return Err(OpenError::NoPlace { file }),
-            None => LogPlaces {
-                epoch: epoch.into(),
-                ..LogPlaces::default()
-            },
+            None => LogPlaces::before_all(epoch),
         };
         let memory = Arc::new(memory);
         let replica = Replica::durable(store, Arc::clone(&memory), start);
-        let replica = replica.map_err(|error| OpenError::Directory {
-            path: path.to_owned(),
-            error,
-        })?;
+        let replica = replica.map_err(|error| directory.failed(error))?;
         Ok(Self {
             memory,
             changes: Changes::Replicated(replica),
@@ -61,7 +53,7 @@ impl Graph {
     pub fn memory_in_log(epoch: &str) -> Self {
         Self {
             memory: Arc::new(Memory::new()),
-            changes: Changes::Replicated(Replica::memory(epoch)),
+            changes: Changes::Replicated(Replica::memory(LogPlaces::before_all(epoch), true)),
             rows: Mutex::default(),
             directory: None,
         }
@@ -81,7 +73,7 @@ impl Graph {
         let rows = Mutex::new(store.take_rows());
         Ok(Self {
             memory: Arc::new(memory),
-            changes: Changes::Replicated(Replica::loaded(&store, places.clone())),
+            changes: Changes::Replicated(Replica::memory(places.clone(), store.has_rows())),
             rows,
             directory: None,
         })

@@ -17,10 +17,12 @@ use super::error::{OpenError, Refusal};
 use super::format::{FORMAT_OF_LOG, FORMAT_OF_LOG_WITHOUT_ROWS};
 use super::log::InLog;
 use super::snapshot::Snapshot;
-use super::{Disk, blocks, log, rows, tables};
+use super::{Disk, Store, blocks, log, rows, tables};
 use crate::adjacency::Direction;
 use crate::id::Id;
 use crate::key::Key;
+use crate::limits::Limits;
+use crate::memory::Memory;
 use crate::places::LogPlaces;
 use crate::rows::Rows;
 
@@ -189,6 +191,12 @@ impl Directory {
         Ok(Arc::new(file))
     }
 
+    /// Opens and loads the graph; first writes an empty one if there is none.
+    pub(crate) fn open(&self) -> Result<(Store, Memory), OpenError> {
+        let opened = Store::open(self.disk()?, Limits::USUAL);
+        opened.map_err(|refusal| refusal.of(self.file()))
+    }
+
     /// Replaces the graph atomically with a new one.
     pub(crate) fn replace(&self, contents: impl Contents) -> Result<(), OpenError> {
         let unfinished = self.path().join(UNFINISHED);
@@ -248,7 +256,7 @@ impl Directory {
         })
     }
 
-    fn failed(&self, error: io::Error) -> OpenError {
+    pub(crate) fn failed(&self, error: io::Error) -> OpenError {
         OpenError::Directory {
             path: self.path().to_owned(),
             error,
@@ -276,13 +284,17 @@ pub(super) fn check_places(
 /// power.
 pub(crate) fn write(path: &Path, contents: impl Contents) -> Result<(), Refusal> {
     let file = datadir::create(path)?;
-    fill(Arc::new(file), contents)?;
+    fill(Arc::new(file), contents, &Limits::USUAL)?;
     File::open(path)?.sync_all()?;
     Ok(())
 }
 
 /// Writes a new graph to an empty disk.
-pub(crate) fn fill(disk: Arc<dyn Disk>, mut contents: impl Contents) -> Result<(), Refusal> {
+pub(crate) fn fill(
+    disk: Arc<dyn Disk>,
+    mut contents: impl Contents,
+    limits: &Limits,
+) -> Result<(), Refusal> {
     let mut database = Builder::new()
         .set_cache_size(BUILD_CACHE_BYTES)
         .create_with_backend(super::disk::Backend(Arc::new(Tracked::new(disk))))?;
@@ -290,7 +302,8 @@ pub(crate) fn fill(disk: Arc<dyn Disk>, mut contents: impl Contents) -> Result<(
     tables::create(&transaction)?;
     tables::write_names(&transaction, contents.names()?)?;
     for direction in [Direction::Subscriptions, Direction::Subscribers] {
-        blocks::write_all(&transaction, tables::table(direction), |each| {
+        let table = tables::table(direction);
+        blocks::write_all(&transaction, table, limits.block_bytes_max, |each| {
             contents.pairs(direction, each)
         })?;
     }
@@ -301,7 +314,7 @@ pub(crate) fn fill(disk: Arc<dyn Disk>, mut contents: impl Contents) -> Result<(
             false => FORMAT_OF_LOG_WITHOUT_ROWS,
         };
         tables::set_format(&transaction, format)?;
-        log::write(&transaction, places.as_write())?;
+        log::write(&transaction, places.as_write(), limits)?;
     }
     transaction.commit()?;
     // Frees the space by which the file has grown too far.

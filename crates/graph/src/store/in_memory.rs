@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use super::disk::{Disk, Tracked};
 use super::error::{OpenError, Refusal};
 use super::{Store, directory, log, tables};
+use crate::limits::Limits;
 use crate::memory::Memory;
 use crate::places::LogPlaces;
 use redb::ReadableDatabase;
@@ -81,7 +82,7 @@ pub(crate) fn load(
         let database = tables::open(&Arc::new(Tracked::new(Arc::clone(&disk))))?;
         directory::check_places(log::read(&database.begin_read()?)?, places)?;
         drop(database);
-        Store::open(disk)
+        Store::open(disk, Limits::USUAL)
     })();
     loaded.map_err(|refusal: Refusal| refusal.of(NAME.into()))
 }

@@ -5,6 +5,7 @@
 use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata, TableDefinition, TableError};
 use redb::{StorageError, WriteTransaction};
 
+use crate::limits::Limits;
 use crate::places::{Checkpoint, LogPlaces};
 
 /// Rows `epoch`, `sequence` and `table`.
@@ -13,9 +14,6 @@ const LOG: TableDefinition<'static, &'static str, &'static [u8]> = TableDefiniti
 /// Earlier positions: the sequence number, and the table of the writers.
 const CHECKPOINTS: TableDefinition<'static, u64, &'static [u8]> =
     TableDefinition::new("checkpoints");
-
-/// Maximum number of earlier positions; the oldest are dropped.
-pub(super) const CHECKPOINTS_MAX: u64 = if cfg!(test) { 4 } else { 32 };
 
 /// Positions that are written with a commit.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +48,7 @@ impl LogPlaces {
 pub(super) fn write(
     transaction: &WriteTransaction,
     LogWrite { epoch, last, kept }: LogWrite<'_>,
+    limits: &Limits,
 ) -> Result<(), redb::Error> {
     let mut log = transaction.open_table(LOG)?;
     log.insert("epoch", epoch.as_bytes())?;
@@ -60,7 +59,7 @@ pub(super) fn write(
         for Checkpoint { sequence, table } in kept {
             checkpoints.insert(sequence, &**table)?;
         }
-        while checkpoints.len()? > CHECKPOINTS_MAX {
+        while checkpoints.len()? > limits.checkpoints_max {
             checkpoints.pop_first()?;
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! Must never grow without bound: submissions beyond the limit are refused with an error.
 
+use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use super::job::Job;
@@ -23,7 +24,27 @@ const GATHER_WAIT: Duration = Duration::from_millis(2);
 pub(super) enum Submission {
     Changes(Job),
     Rows(RowJob),
-    Snapshot(Box<dyn FnOnce(Result<Snapshot, GraphError>) + Send>),
+    Snapshot(SyncSender<Result<Snapshot, GraphError>>),
+}
+
+impl Submission {
+    /// Returns the number of changes.
+    fn weight(&self) -> usize {
+        match self {
+            Self::Changes(job) => job.len(),
+            Self::Rows(job) => job.weight(),
+            Self::Snapshot(_) => 0,
+        }
+    }
+
+    fn refuse(self, error: GraphError) {
+        match self {
+            Self::Changes(job) => job.refuse(&error),
+            Self::Rows(job) => (job.done)(Err(error)),
+            // The caller sees that nothing is left to answer it.
+            Self::Snapshot(_) => {}
+        }
+    }
 }
 
 /// Changes of rows, and the callback for their result.
@@ -55,49 +76,23 @@ struct State {
 }
 
 impl Queue {
-    /// Queues a job, or answers it with an error.
-    pub(super) fn push(&self, job: Job) {
+    /// Queues a submission, or answers it with an error.
+    pub(super) fn push(&self, submission: Submission) {
         let mut state = self.state.lock();
         let waiting = state.waiting;
-        if state.ended || waiting >= CHANGES_WAITING_MAX {
-            let ended = state.ended;
+        let refusal = match &submission {
+            _ if state.ended => Some(GraphError::Ended),
+            Submission::Changes(_) | Submission::Rows(_) if waiting >= CHANGES_WAITING_MAX => {
+                Some(GraphError::Busy { waiting })
+            }
+            _ => None,
+        };
+        if let Some(error) = refusal {
             drop(state);
-            return job.refuse(&match ended {
-                true => GraphError::Ended,
-                false => GraphError::Busy { waiting },
-            });
+            return submission.refuse(error);
         }
-        state.waiting += job.len();
-        state.submissions.push(Submission::Changes(job));
-        drop(state);
-        self.filled.notify_one();
-    }
-
-    /// Queues changes of rows, or answers them with an error.
-    pub(super) fn push_rows(&self, job: RowJob) {
-        let mut state = self.state.lock();
-        let waiting = state.waiting;
-        if state.ended || waiting >= CHANGES_WAITING_MAX {
-            let ended = state.ended;
-            drop(state);
-            return (job.done)(Err(match ended {
-                true => GraphError::Ended,
-                false => GraphError::Busy { waiting },
-            }));
-        }
-        state.waiting += job.weight();
-        state.submissions.push(Submission::Rows(job));
-        drop(state);
-        self.filled.notify_one();
-    }
-
-    pub(super) fn push_snapshot(&self, done: Box<dyn FnOnce(Result<Snapshot, GraphError>) + Send>) {
-        let mut state = self.state.lock();
-        if state.ended {
-            drop(state);
-            return done(Err(GraphError::Ended));
-        }
-        state.submissions.push(Submission::Snapshot(done));
+        state.waiting += submission.weight();
+        state.submissions.push(submission);
         drop(state);
         self.filled.notify_one();
     }

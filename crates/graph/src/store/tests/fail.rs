@@ -11,6 +11,7 @@ use simulated::disk::{Faults, Nth};
 
 use super::super::Store;
 use super::crash::{World, changes, edges, empty_file, filled_file};
+use crate::limits::Limits;
 use crate::store::disk::Disk;
 use crate::writer::Writer;
 use crate::{Change, Id, RowChanges};
@@ -66,7 +67,7 @@ fn each_change_is_acknowledged_after_a_sync() {
     file.write_all(&empty_file()).expect("room");
     let disk = Arc::new(Counted(file, AtomicU64::new(0)));
     let shared: Arc<dyn Disk> = disk.clone();
-    let (store, memory) = Store::open(shared).expect("a graph");
+    let (store, memory) = Store::open(shared, Limits::SMALL).expect("a graph");
     let writer = Writer::start(store, Arc::new(memory)).expect("a thread");
     for subscriber in 1..20_u32 {
         let change = Change::Subscribe {

@@ -10,11 +10,11 @@ use std::time::Duration;
 use simulated::Dice;
 use simulated::disk::{Disk as SimDisk, Faults, Nth};
 
-use super::super::log::CHECKPOINTS_MAX;
 use super::super::{Directory, OpenError, Store};
 use super::crash::{World, changes, edges, empty_file};
 use crate::adjacency::Direction;
 use crate::batch::Batch;
+use crate::limits::Limits;
 use crate::memory::Memory;
 use crate::places::{Checkpoint, LogPlaces};
 use crate::replica::Replica;
@@ -87,7 +87,8 @@ struct Node {
 impl Node {
     fn open(content: impl Into<SimDisk>) -> Self {
         let disk = content.into();
-        let (mut store, memory) = Store::open(Arc::new(disk.file())).expect("a good file");
+        let (mut store, memory) =
+            Store::open(Arc::new(disk.file()), Limits::SMALL).expect("a good file");
         let rows = store.take_rows();
         let start = store
             .log()
@@ -145,7 +146,7 @@ fn check(content: impl Into<SimDisk>, log: &Log) -> u64 {
         assert!(checkpoint.sequence > before && checkpoint.sequence <= last.sequence);
         before = checkpoint.sequence;
     }
-    assert!(earlier.len() as u64 <= CHECKPOINTS_MAX);
+    assert!(earlier.len() as u64 <= Limits::SMALL.checkpoints_max);
     last.sequence
 }
 
@@ -540,7 +541,7 @@ fn the_removal_of_a_large_id_is_complete_before_the_next_entry() {
 #[test]
 fn names_that_change_between_two_commits_are_right_on_disk() {
     let disk = SimDisk::from(empty_file());
-    let (mut store, memory) = Store::open(Arc::new(disk.file())).unwrap();
+    let (mut store, memory) = Store::open(Arc::new(disk.file()), Limits::SMALL).unwrap();
     let text = |name: &str| Id::parse(name).unwrap();
     let mut pending = crate::replica::Pending::default();
     for (name, is_there) in [
