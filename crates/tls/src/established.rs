@@ -10,14 +10,14 @@ mod seal;
 use std::fmt;
 
 use crate::record::Partial;
-use crate::traffic::{Failed, Suite, TrafficKeys};
+use crate::traffic::{Suite, TrafficKeys};
 
 /// Records sealed under one key; then the server changes it.
 ///
 /// AES-GCM stays safe for 2^24.5 full records (RFC 8446, section 5.5); rustls changes keys after
 /// 2^24. Half of that leaves room, and a connection with 1,000 events a second gets there in two
 /// hours.
-pub(crate) const RECORDS_PER_KEY_MAX: u64 = if cfg!(test) { 50 } else { 1 << 23 };
+pub(crate) const RECORDS_PER_KEY_MAX: u64 = 1 << 23;
 
 /// Consecutive `KeyUpdate` messages that a peer may send without application data between them, as
 /// in BoringSSL. Each costs the server three derivations, and the peer 27 bytes.
@@ -115,11 +115,5 @@ impl fmt::Debug for Established {
             .field("suite", &self.suite)
             .field("said", &self.said)
             .finish_non_exhaustive()
-    }
-}
-
-impl From<Failed> for crate::TlsError {
-    fn from(_: Failed) -> Self {
-        Self::Internal
     }
 }

@@ -8,7 +8,7 @@ use crate::alert::Alert;
 use crate::connection::Received;
 use crate::record::{
     ALERT, APPLICATION_DATA, CIPHERTEXT_BYTES_MAX, EMPTY_RECORDS_MAX, HANDSHAKE, HEADER_BYTES,
-    Oversized, PLAINTEXT_BYTES_MAX,
+    PLAINTEXT_BYTES_MAX,
 };
 use crate::traffic::TAG_BYTES;
 
@@ -72,19 +72,16 @@ impl Established {
         // After `close_notify` everything is ignored (RFC 8446, section 6.1).
         while !self.said.is(Said::PEER_CLOSED) {
             let record = self.partial.next(&mut ciphertext, CIPHERTEXT_BYTES_MAX);
-            let record = match record {
-                Ok(Some(record)) => record,
-                Ok(None) => return Ok(Received::Open),
-                Err(Oversized) => {
-                    return Err(Fatal::new(Alert::RecordOverflow, TlsError::TooLarge));
-                }
+            let record = record.map_err(|error| Fatal::new(Alert::RecordOverflow, error))?;
+            let Some(record) = record else {
+                return Ok(Received::Open);
             };
             let cipher_now = match &cipher {
                 Some(cipher) => cipher,
                 None => cipher.insert(
                     self.receive
                         .cipher(self.suite)
-                        .map_err(|_| Fatal::new(Alert::InternalError, TlsError::Internal))?,
+                        .map_err(|error| Fatal::new(Alert::InternalError, error))?,
                 ),
             };
             if self.open_record(cipher_now, &record, plaintext)? == Changed::Keys {
@@ -215,7 +212,7 @@ impl Established {
             self.said.set(Said::KEY_UPDATE_REQUESTED);
         }
         let updated = self.receive.update(self.suite);
-        updated.map_err(|_| Fatal::new(Alert::InternalError, TlsError::Internal))?;
+        updated.map_err(|error| Fatal::new(Alert::InternalError, error))?;
         Ok(Changed::Keys)
     }
 }

@@ -6,7 +6,7 @@ use super::{Established, RECORDS_PER_KEY_MAX, Said};
 use crate::TlsError;
 use crate::alert::Alert;
 use crate::record::{ALERT, APPLICATION_DATA, HANDSHAKE, HEADER_BYTES, PLAINTEXT_BYTES_MAX};
-use crate::traffic::{Failed, TAG_BYTES};
+use crate::traffic::TAG_BYTES;
 
 /// `KeyUpdate` that asks for none in return (RFC 8446, section 4.6.3).
 const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
@@ -27,10 +27,10 @@ impl Established {
         if sealed.is_err() {
             out.truncate(start);
         }
-        Ok(sealed?)
+        sealed
     }
 
-    fn seal_data(&mut self, slices: &[&[u8]], out: &mut Vec<u8>) -> Result<(), Failed> {
+    fn seal_data(&mut self, slices: &[&[u8]], out: &mut Vec<u8>) -> Result<(), TlsError> {
         let mut missing: usize = slices.iter().map(|slice| slice.len()).sum();
         let mut slices = slices.iter().copied();
         let mut slice: &[u8] = &[];
@@ -67,7 +67,7 @@ impl Established {
     }
 
     /// Appends the record that announces new keys, and changes to them.
-    fn update_keys(&mut self, out: &mut Vec<u8>) -> Result<(), Failed> {
+    fn update_keys(&mut self, out: &mut Vec<u8>) -> Result<(), TlsError> {
         self.seal_message(HANDSHAKE, &KEY_UPDATE, out)?;
         self.send.update(self.suite)?;
         self.said.clear(Said::KEY_UPDATE_REQUESTED);
@@ -96,7 +96,7 @@ impl Established {
         content_type: u8,
         message: &[u8],
         out: &mut Vec<u8>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), TlsError> {
         let cipher = self.send.cipher(self.suite)?;
         let append = |out: &mut Vec<u8>| out.extend_from_slice(message);
         self.seal_record(&cipher, content_type, message.len(), out, append)
@@ -110,7 +110,7 @@ impl Established {
         bytes: usize,
         out: &mut Vec<u8>,
         append: impl FnOnce(&mut Vec<u8>),
-    ) -> Result<(), Failed> {
+    ) -> Result<(), TlsError> {
         debug_assert!(
             content_type == ALERT || !self.said.is(Said::CLOSED),
             "nothing but an alert follows `close_notify`"
@@ -119,7 +119,7 @@ impl Established {
             bytes <= PLAINTEXT_BYTES_MAX,
             "a record has room for its content"
         );
-        let payload = u16::try_from(bytes + 1 + TAG_BYTES).map_err(|_| Failed)?;
+        let payload = u16::try_from(bytes + 1 + TAG_BYTES).map_err(|_| TlsError::Internal)?;
         let [high, low] = payload.to_be_bytes();
         let header = [APPLICATION_DATA, 3, 3, high, low];
         out.reserve(HEADER_BYTES + usize::from(payload));
