@@ -59,10 +59,7 @@ pub struct Graph {
 }
 
 /// Path of changes into the graph. Owned by the graph.
-#[cfg_attr(
-    test,
-    expect(clippy::large_enum_variant, reason = "locks are larger in tests")
-)]
+#[expect(clippy::large_enum_variant, reason = "a process has one")]
 enum Changes {
     /// Changes are made in memory only, one at a time.
     Direct(Mutex<()>),

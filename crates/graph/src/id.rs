@@ -4,7 +4,6 @@
 
 mod json;
 
-use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
@@ -117,51 +116,27 @@ impl From<u32> for Id {
 }
 
 /// Reason why a value is not an id. Its `Display` is a sentence for the client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
     /// The text is empty.
+    #[error("the id is empty; an id must have 1 to {ID_BYTES_MAX} bytes")]
     Empty,
     /// The text has more than [`ID_BYTES_MAX`] bytes.
+    #[error("the id has {bytes} bytes; an id must have 1 to {ID_BYTES_MAX} bytes")]
     TooLong {
         /// Length of the text, in bytes.
         bytes: usize,
     },
     /// The text has a control character: C0, DEL or C1.
+    #[error("the id has a control character at byte {at}; remove it")]
     ControlCharacter {
         /// Offset of the first control character, in bytes.
         at: usize,
     },
     /// The integer is above [`ID_INTEGER_MAX`].
+    #[error("the id is an integer above {ID_INTEGER_MAX}; use a smaller one, or a string")]
     IntegerTooLarge,
 }
-
-impl fmt::Display for IdError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => {
-                write!(
-                    f,
-                    "the id is empty; an id must have 1 to {ID_BYTES_MAX} bytes"
-                )
-            }
-            Self::TooLong { bytes } => {
-                write!(
-                    f,
-                    "the id has {bytes} bytes; an id must have 1 to {ID_BYTES_MAX} bytes"
-                )
-            }
-            Self::ControlCharacter { at } => {
-                write!(f, "the id has a control character at byte {at}; remove it")
-            }
-            Self::IntegerTooLarge => write!(
-                f,
-                "the id is an integer above {ID_INTEGER_MAX}; use a smaller one, or a string"
-            ),
-        }
-    }
-}
-
-impl Error for IdError {}
 
 #[cfg(test)]
 mod tests;
