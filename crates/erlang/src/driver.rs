@@ -38,7 +38,6 @@ use crate::metrics::NodeCounters;
 use crate::node::Node;
 use crate::node_name::NodeName;
 use crate::registry::LoginQuestions;
-pub use id_terms_file::ID_TERMS_FILE;
 use id_terms_file::IdTermsFile;
 use turn::Driver;
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::adjacency::Direction;
-use crate::batch::{Batch, Progress};
+use crate::batch;
 use crate::change::{Answer, Change, Effect};
 use crate::error::GraphError;
 use crate::id::Id;
@@ -19,7 +19,7 @@ use crate::memory::Memory;
 use crate::places::LogPlaces;
 use crate::replica::Replica;
 use crate::rows::{RowChanges, Rows};
-use crate::store::{Directory, OpenError, Sidecar, Snapshot};
+use crate::store::{Directory, OpenError, Snapshot};
 use crate::sync::Mutex;
 use crate::writer::Writer;
 #[cfg(any(test, feature = "sim"))]
@@ -164,24 +164,14 @@ impl Graph {
         }
     }
 
-    /// Copies the graph on disk to a file that is deleted when it is closed. `None` if the graph is
-    /// in memory only. Waits for the writer, which goes on while the copy is made.
+    /// Copies the graph on disk. `None` if the graph is in memory only. Waits for the writer, which
+    /// goes on while the copy is made. A graph that follows a log and is
+    /// [opened](Self::open_in_log) with the copy continues after the last position in it.
     ///
     /// # Errors
     ///
     /// When the disk fails, another copy is being made, or the graph has ended.
-    pub fn copy(&self) -> Result<Option<File>, Box<dyn Error + Send + Sync>> {
-        Ok(self.copy_with_place()?.map(|copy| copy.file))
-    }
-
-    /// Copies the graph like [`copy`](Self::copy), and also returns the positions in the log that
-    /// are stored in the copy, if the graph follows a log. A graph that is
-    /// [opened](Self::open_in_log) with the copy continues after the last of them.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`copy`](Self::copy).
-    pub fn copy_with_place(&self) -> Result<Option<GraphCopy>, Box<dyn Error + Send + Sync>> {
+    pub fn copy(&self) -> Result<Option<GraphCopy>, Box<dyn Error + Send + Sync>> {
         let (Some(directory), Some(snapshot)) = (&self.directory, self.snapshot()?) else {
             return Ok(None);
         };
@@ -190,16 +180,16 @@ impl Graph {
         Ok(Some(GraphCopy { file, log }))
     }
 
-    /// Opens a file that another crate keeps beside the graph; `None` if there is none, or if the
-    /// graph is in memory only. For a backup, open it after making the [`copy`](Self::copy), so
-    /// that it has everything that the copy refers to.
+    /// Opens the [original terms](crate::ID_TERMS_FILE) of ids; `None` if there are none, or if the
+    /// graph is in memory only. For a backup, open them after making the [`copy`](Self::copy), so
+    /// that they have everything that the copy refers to.
     ///
     /// # Errors
     ///
     /// When the file exists and cannot be opened.
-    pub fn open_sidecar(&self, sidecar: Sidecar) -> io::Result<Option<File>> {
+    pub fn open_id_terms(&self) -> io::Result<Option<File>> {
         match &self.directory {
-            Some(directory) => directory.open_sidecar(sidecar),
+            Some(directory) => directory.open_id_terms(),
             None => Ok(None),
         }
     }
@@ -242,13 +232,7 @@ impl Graph {
     /// in memory only, else on the writer's thread when they are on disk. `done` must not block.
     pub fn submit(&self, changes: Vec<Change>, done: impl FnOnce(Answer) + Send + 'static) {
         match &self.changes {
-            Changes::Direct(turn) => {
-                let mut answer = Answer::with_capacity(changes.len());
-                for change in &changes {
-                    answer.push(self.change(turn, change));
-                }
-                done(answer);
-            }
+            Changes::Direct(turn) => done(self.change_in(turn, &changes)),
             Changes::Durable(writer) => writer.submit(changes, done),
             Changes::Replicated(_) => done(vec![Err(GraphError::Replicated); changes.len()]),
         }
@@ -260,10 +244,10 @@ impl Graph {
     ///
     /// When the graph has ended, cannot take another id, or cannot write to its disk.
     pub fn change_now(&self, change: Change) -> Result<Effect, GraphError> {
-        if let Changes::Direct(turn) = &self.changes {
-            return self.change(turn, &change);
-        }
-        let mut answer = self.change_all_now(vec![change]);
+        let mut answer = match &self.changes {
+            Changes::Direct(turn) => self.change_in(turn, &[change]),
+            _ => self.change_all_now(vec![change]),
+        };
         answer.pop().expect("an effect for each change")
     }
 
@@ -390,6 +374,12 @@ impl Graph {
         }
     }
 
+    /// Makes changes in a graph that is in memory only.
+    fn change_in(&self, turn: &Mutex<()>, changes: &[Change]) -> Answer {
+        let _turn = turn.lock();
+        batch::apply_all(&self.memory, changes, |_| ())
+    }
+
     /// Counts ids and edges. Shards are counted one after another, so concurrent changes may be
     /// counted in part.
     pub fn counts(&self) -> Counts {
@@ -399,24 +389,6 @@ impl Graph {
             ids: own_ids + dictionary_entries,
             edges,
             dictionary_entries,
-        }
-    }
-
-    /// Makes one change in a graph that is in memory only.
-    fn change(&self, turn: &Mutex<()>, change: &Change) -> Result<Effect, GraphError> {
-        let _turn = turn.lock();
-        let mut effect = Effect::default();
-        loop {
-            let mut batch = Batch::new(&self.memory);
-            let progress = batch.add(change)?;
-            batch.apply(&batch.net());
-            match progress {
-                Progress::Done(rest) => {
-                    effect += rest;
-                    return Ok(effect);
-                }
-                Progress::Slice(slice) => effect += slice,
-            }
         }
     }
 }

@@ -33,7 +33,8 @@ pub const ID_INTEGER_MAX: u64 = (1 << 53) - 1;
 /// assert_eq!(Id::parse(""), Err(IdError::Empty));
 /// assert_eq!(Id::integer(1 << 53), Err(IdError::IntegerTooLarge));
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[serde(untagged)]
 pub enum Id {
     /// An integer of at most [`ID_INTEGER_MAX`].
     Integer(u64),

@@ -10,8 +10,8 @@ mod storage;
 
 use std::sync::Arc;
 
-use crate::batch::{Batch, Progress};
-use crate::change::{Answer, Change, Effect};
+use crate::batch;
+use crate::change::{Answer, Change};
 use crate::error::GraphError;
 use crate::memory::Memory;
 use crate::places::{Checkpoint, LogPlaces, StoredPlace};
@@ -20,9 +20,6 @@ use crate::store::{Snapshot, Store};
 use crate::sync::Mutex;
 pub(crate) use pending::Pending;
 use storage::Storage;
-
-/// Maximum number of edges in a batch, which bounds the working memory.
-const EDGES_PER_BATCH_MAX: usize = 16_384;
 
 /// State of a graph that follows a log. Owned by the graph.
 pub(crate) struct Replica {
@@ -83,37 +80,11 @@ impl Replica {
         changes: impl IntoIterator<Item = &'a Change>,
     ) -> Answer {
         let mut open = self.open.lock();
-        let mut answer = Answer::new();
-        let (mut left, mut part) = (changes.into_iter().peekable(), Effect::default());
-        while left.peek().is_some() {
-            let mut batch = Batch::new(memory);
-            while let Some(change) = left.peek()
-                && batch.len() < EDGES_PER_BATCH_MAX
-            {
-                match batch.add(change) {
-                    Ok(Progress::Done(effect)) => {
-                        part += effect;
-                        answer.push(Ok(std::mem::take(&mut part)));
-                        left.next();
-                    }
-                    // No other thread changes the graph, so all slices appear as one change.
-                    Ok(Progress::Slice(effect)) => {
-                        part += effect;
-                        break;
-                    }
-                    Err(error) => {
-                        answer.push(Err(error));
-                        left.next();
-                    }
-                }
-            }
-            let net = batch.net();
-            batch.apply(&net);
+        batch::apply_all(memory, changes, |net| {
             if self.storage.is_some() {
-                open.add(&net);
+                open.add(net);
             }
-        }
-        answer
+        })
     }
 
     /// Returns the number of edges changed since the last position, plus the weight of the rows in

@@ -13,13 +13,12 @@ mod disk;
 mod error;
 mod export;
 mod format;
-pub(crate) mod in_memory;
+mod id_terms;
 mod journal;
 mod load;
 mod log;
 mod metrics;
 mod rows;
-mod sidecar;
 mod snapshot;
 mod statistics;
 mod sweep;
@@ -30,12 +29,13 @@ use std::sync::Arc;
 use redb::{Database, ReadableDatabase};
 
 use crate::batch::Net;
-use crate::key::Key;
+use crate::error::GraphError;
 use crate::limits::Limits;
 use crate::memory::Memory;
 use crate::rows::{RowChanges, Rows};
 pub(crate) use block::{Pair, other, owner, pair};
 pub use check::Check;
+pub(crate) use copy::load_copy;
 pub(crate) use directory::Contents;
 pub use directory::Directory;
 #[cfg(any(test, feature = "sim"))]
@@ -43,12 +43,12 @@ pub(crate) use directory::{Nothing, fill};
 pub(crate) use disk::Disk;
 use disk::Tracked;
 pub use error::OpenError;
-pub(crate) use error::{Refusal, StoreError};
+pub(crate) use error::Refusal;
 pub use export::{ExportError, ListFormat};
+pub use id_terms::ID_TERMS_FILE;
 pub(crate) use log::{InLog, LogWrite};
 pub(crate) use metrics::CommitCounts;
 pub use metrics::Commits;
-pub use sidecar::Sidecar;
 pub use snapshot::{Pairs, Snapshot};
 pub use statistics::Statistics;
 use sweep::Sweep;
@@ -83,18 +83,19 @@ pub(crate) struct Store {
 #[derive(Debug)]
 struct Doubtful {
     row: u64,
-    named: Vec<Key>,
-    unnamed: Vec<(Key, String)>,
+    /// The opposite of its changes of names.
+    names: Net,
 }
 
 impl Doubtful {
     fn of(row: u64, net: &Net) -> Self {
         Self {
             row,
-            named: net.named.iter().map(|(key, _)| *key).collect(),
-            unnamed: (net.unnamed.iter())
-                .map(|(key, id)| (*key, id.to_string()))
-                .collect(),
+            names: Net {
+                named: net.unnamed.clone(),
+                unnamed: net.named.clone(),
+                ..Net::default()
+            },
         }
     }
 }
@@ -116,7 +117,7 @@ impl Store {
             pending: Vec::new(),
             sweep: None,
             doubtful: None,
-            log: log::read_with_rows(&database.begin_read()?)?,
+            log: log::read(&database.begin_read()?)?,
             rows: rows::read(&database.begin_read()?)?,
         };
         store.read_journal(&database)?;
@@ -131,7 +132,7 @@ impl Store {
         net: &Net,
         edges: usize,
         rows: &RowChanges,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), GraphError> {
         let has_work = !net.edges.is_empty() || self.sweep.is_some() || !rows.is_empty();
         if has_work || self.doubtful.is_some() {
             // What changes nothing is answered too, and must not be untrue after a crash.
@@ -156,7 +157,7 @@ impl Store {
         edges: usize,
         rows: &RowChanges,
         log: Option<LogWrite<'_>>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), GraphError> {
         debug_assert!(
             net.edges.is_empty() && rows.is_empty() || log.is_some(),
             "changes of the log have a position"
@@ -194,7 +195,7 @@ impl Store {
     }
 
     /// Returns a snapshot of the graph on disk.
-    pub(crate) fn snapshot(&mut self) -> Result<Snapshot, StoreError> {
+    pub(crate) fn snapshot(&mut self) -> Result<Snapshot, GraphError> {
         self.reopen()?;
         let database = self.database.as_ref().expect("opened just now");
         Snapshot::of(database).map_err(|error| self.disk.explain(error))
@@ -221,7 +222,7 @@ impl Store {
         let transaction = database.begin_write()?;
         if !net.edges.is_empty() {
             journal::append(&transaction, self.row, net)?;
-            tables::write_name_changes(&transaction, net)?;
+            tables::write_names(&transaction, net)?;
         }
         rows::write(&transaction, rows)?;
         match log {
@@ -269,7 +270,7 @@ impl Store {
     }
 
     /// Opens the file again after a failure, and undoes the failed commit if it is in the file.
-    fn reopen(&mut self) -> Result<(), StoreError> {
+    fn reopen(&mut self) -> Result<(), GraphError> {
         if self.database.is_some() {
             return Ok(());
         }
@@ -288,7 +289,7 @@ impl Store {
         };
         let transaction = database.begin_write()?;
         if journal::remove(&transaction, doubtful.row)? {
-            tables::undo_name_changes(&transaction, &doubtful.named, &doubtful.unnamed)?;
+            tables::write_names(&transaction, &doubtful.names)?;
             transaction.commit()?;
         } else {
             transaction.abort()?;

@@ -154,7 +154,7 @@ impl Work {
                 Submission::Rows(job) => self.row_jobs.push(job),
                 Submission::Snapshot(answer) => {
                     // The receiver is gone only if its thread has panicked.
-                    let _ = answer.send(self.store.snapshot().map_err(Into::into));
+                    let _ = answer.send(self.store.snapshot());
                 }
             }
         }
@@ -185,19 +185,17 @@ impl Work {
             rows.extend(job.changes.clone());
         }
         let committed = self.store.commit(&net, edges, &rows);
-        let rows_committed = committed.as_ref().map(|&()| ()).map_err(Clone::clone);
-        match committed {
+        match &committed {
             Ok(()) => {
                 batch.apply(&net);
                 self.jobs.iter_mut().for_each(Job::settle);
             }
             Err(error) => {
-                let error = GraphError::from(error);
                 let (failed, waiting): (VecDeque<_>, _) =
                     self.jobs.drain(..).partition(Job::is_in_commit);
                 self.jobs = waiting;
                 done.extend(failed);
-                done.iter_mut().for_each(|job| job.fail(&error));
+                done.iter_mut().for_each(|job| job.fail(error));
             }
         }
         drop(batch);
@@ -206,7 +204,7 @@ impl Work {
         let changes: usize = done.iter().map(Job::len).sum();
         self.queue.answered(changes + row_weight);
         for job in row_jobs {
-            (job.done)(rows_committed.clone().map_err(GraphError::from));
+            (job.done)(committed.clone());
         }
         for job in done {
             job.answer();

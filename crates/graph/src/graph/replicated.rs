@@ -10,7 +10,7 @@ use crate::error::GraphError;
 use crate::memory::Memory;
 use crate::places::{Checkpoint, LogPlaces, StoredPlace};
 use crate::replica::Replica;
-use crate::store::{Directory, OpenError, in_memory};
+use crate::store::{Directory, OpenError, load_copy};
 use crate::sync::Mutex;
 
 impl Graph {
@@ -69,7 +69,7 @@ impl Graph {
         copy: &mut impl io::Read,
         places: &LogPlaces,
     ) -> Result<Self, OpenError> {
-        let (mut store, memory) = in_memory::load(copy, places)?;
+        let (mut store, memory) = load_copy(copy, places)?;
         let rows = Mutex::new(store.take_rows());
         Ok(Self {
             memory: Arc::new(memory),

@@ -148,7 +148,7 @@ impl Work {
             self.write(pending);
             for answer in snapshots {
                 // The receiver is gone only if its thread has panicked.
-                let _ = answer.send(self.store.snapshot().map_err(Into::into));
+                let _ = answer.send(self.store.snapshot());
             }
         }
     }
@@ -196,7 +196,7 @@ impl Work {
             Err(error) => {
                 let later = std::mem::replace(&mut state.waiting, pending);
                 state.waiting.append(later);
-                state.stored.failure = Some(error.into());
+                state.stored.failure = Some(error);
             }
         }
         drop(state);

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use redb::StorageError;
 
@@ -167,37 +166,21 @@ impl<E: Into<redb::Error>> From<E> for Refusal {
     }
 }
 
-/// Reason why a commit failed. Passed to every caller with a change in the commit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct StoreError {
-    pub(crate) full: bool,
-    pub(crate) cause: Arc<str>,
-}
-
-impl StoreError {
-    pub(crate) fn of_io(error: &io::Error) -> Self {
+impl GraphError {
+    /// Returns the error of changes that the disk could not take.
+    pub(super) fn of_io(error: &io::Error) -> Self {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-        Self {
-            full: matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge),
-            cause: error.to_string().into(),
+        let cause = error.to_string().into();
+        match error.kind() {
+            StorageFull | QuotaExceeded | FileTooLarge => Self::DiskFull { cause },
+            _ => Self::Disk { cause },
         }
     }
 
-    pub(crate) fn other(cause: &str) -> Self {
-        Self {
-            full: false,
-            cause: cause.into(),
-        }
-    }
-}
-
-impl From<StoreError> for GraphError {
-    fn from(StoreError { full, cause }: StoreError) -> Self {
-        if full {
-            Self::DiskFull { cause }
-        } else {
-            Self::Disk { cause }
-        }
+    /// Returns the error of a file that cannot be read or written.
+    pub(super) fn of_disk(error: &impl ToString) -> Self {
+        let cause = error.to_string().into();
+        Self::Disk { cause }
     }
 }
 

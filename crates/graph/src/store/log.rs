@@ -75,16 +75,7 @@ pub(super) fn clear(transaction: &WriteTransaction) -> Result<(), redb::Error> {
 
 /// Reads all positions, and whether there are rows for the last; `None` if the graph follows no
 /// log.
-pub(super) fn read_with_rows(transaction: &ReadTransaction) -> Result<Option<InLog>, redb::Error> {
-    let Some(places) = read(transaction)? else {
-        return Ok(None);
-    };
-    let has_rows = super::tables::format(transaction)? == super::format::FORMAT_OF_LOG;
-    Ok(Some(InLog { places, has_rows }))
-}
-
-/// Reads all positions; `None` if the graph follows no log.
-pub(super) fn read(transaction: &ReadTransaction) -> Result<Option<LogPlaces>, redb::Error> {
+pub(super) fn read(transaction: &ReadTransaction) -> Result<Option<InLog>, redb::Error> {
     let log = match transaction.open_table(LOG) {
         Err(TableError::TableDoesNotExist(_)) => return Ok(None),
         log => log?,
@@ -113,9 +104,12 @@ pub(super) fn read(transaction: &ReadTransaction) -> Result<Option<LogPlaces>, r
             }
         }
     }
-    Ok(Some(LogPlaces {
-        epoch: epoch.into(),
-        last,
-        earlier,
+    Ok(Some(InLog {
+        places: LogPlaces {
+            epoch: epoch.into(),
+            last,
+            earlier,
+        },
+        has_rows: super::tables::format(transaction)? == super::format::FORMAT_OF_LOG,
     }))
 }

@@ -14,7 +14,7 @@ use super::crash::{World, changes, edges, empty_file, filled_file};
 use crate::limits::Limits;
 use crate::store::disk::Disk;
 use crate::writer::Writer;
-use crate::{Change, Id, RowChanges};
+use crate::{Change, GraphError, Id, RowChanges};
 
 // No other test would notice a sync that does nothing.
 #[test]
@@ -194,8 +194,8 @@ fn the_error_of_a_failed_write_has_the_cause() {
         .store
         .commit(&batch.net(), 0, &RowChanges::new())
         .unwrap_err();
-    assert!(!error.full);
-    assert_eq!(&*error.cause, "the cable is out");
+    let cause = "the cable is out".into();
+    assert_eq!(error, GraphError::Disk { cause });
     drop(batch);
     world.disk.set(Faults::default());
     assert!(world.commit(&[change]));

@@ -293,11 +293,11 @@ fn copies_continue_from_the_position_of_the_graph() {
     follow_in(first.path());
     let graph = Graph::open_in_log(first.path(), "k3v9").unwrap();
     assert_eq!(graph.log_start(), Some(&places()));
-    let mut copy = graph.copy_with_place().unwrap().expect("it is on disk");
+    let mut copy = graph.copy().unwrap().expect("it is on disk");
     assert_eq!(copy.log, Some(places()));
     drop(graph);
     let directory = Directory::lock(second.path()).unwrap();
-    directory.install(&mut copy.file).unwrap();
+    directory.install(&mut copy.file, &places()).unwrap();
     drop(directory);
     let copied = Graph::open_in_log(second.path(), "k3v9").unwrap();
     assert_eq!(copied.log_start(), Some(&places()));
@@ -338,7 +338,7 @@ fn rows_are_in_each_copy_of_a_graph() {
     graph.set_rows(row("b", "2"), |done| assert!(done.is_ok()));
     assert!(graph.unplaced() > 0);
     graph.place(place(10), false);
-    let mut copy = graph.copy_with_place().unwrap().expect("it is on disk");
+    let mut copy = graph.copy().unwrap().expect("it is on disk");
     let places = copy.log.clone().expect("it follows a log");
     let expected: Rows = [
         (b"a"[..].into(), b"1"[..].into()),
@@ -347,7 +347,7 @@ fn rows_are_in_each_copy_of_a_graph() {
     .into();
     drop(graph);
     let directory = Directory::lock(second.path()).unwrap();
-    directory.install_at(&mut copy.file, &places).unwrap();
+    directory.install(&mut copy.file, &places).unwrap();
     directory.compact().unwrap();
     assert_eq!(directory.snapshot().unwrap().rows(), Ok(expected.clone()));
     // Loading an edge list keeps the rows and removes the position.
@@ -440,7 +440,7 @@ fn a_file_that_is_not_a_graph_is_not_installed() {
     good[..middle].reverse();
     let directory = Directory::lock(path.path()).unwrap();
     for bad in [&b""[..], b"redb", &good] {
-        assert!(directory.install(&mut &*bad).is_err());
+        assert!(directory.install(&mut &*bad, &places()).is_err());
     }
     drop(directory);
     let graph = Graph::open_in_log(path.path(), "k3v9").unwrap();
