@@ -2,7 +2,7 @@
 
 use aws_lc_rs::aead::LessSafeKey;
 
-use super::{Established, KEY_UPDATES_MAX, Said};
+use super::{Established, KEY_UPDATES_MAX};
 use crate::TlsError;
 use crate::alert::Alert;
 use crate::connection::Received;
@@ -54,7 +54,7 @@ impl Established {
             Ok(received) => Ok(received),
             Err(Fatal(alert, error)) => {
                 if let Some(alert) = alert
-                    && !self.said.is(Said::CLOSED)
+                    && !self.closed
                 {
                     self.seal_alert(alert, reply);
                 }
@@ -70,7 +70,7 @@ impl Established {
     ) -> Result<Received, Fatal> {
         let mut cipher = None;
         // After `close_notify` everything is ignored (RFC 8446, section 6.1).
-        while !self.said.is(Said::PEER_CLOSED) {
+        while !self.peer_closed {
             let record = self.partial.next(&mut ciphertext, CIPHERTEXT_BYTES_MAX);
             let record = record.map_err(|error| Fatal::new(Alert::RecordOverflow, error))?;
             let Some(record) = record else {
@@ -166,7 +166,7 @@ impl Established {
         }
         match message[1] {
             number if number == Alert::CloseNotify as u8 => {
-                self.said.set(Said::PEER_CLOSED);
+                self.peer_closed = true;
                 Ok(Changed::Nothing)
             }
             number if number == Alert::UserCanceled as u8 => {
@@ -209,7 +209,7 @@ impl Established {
         if requested {
             // Sent before the next data (section 4.6.3), once for any number of requests, so that a
             // peer that reads nothing cannot fill memory with answers.
-            self.said.set(Said::KEY_UPDATE_REQUESTED);
+            self.key_update_requested = true;
         }
         let updated = self.receive.update(self.suite);
         updated.map_err(|error| Fatal::new(Alert::InternalError, error))?;

@@ -2,7 +2,7 @@
 
 use aws_lc_rs::aead::LessSafeKey;
 
-use super::{Established, RECORDS_PER_KEY_MAX, Said};
+use super::{Established, RECORDS_PER_KEY_MAX};
 use crate::TlsError;
 use crate::alert::Alert;
 use crate::record::{ALERT, APPLICATION_DATA, HANDSHAKE, HEADER_BYTES, PLAINTEXT_BYTES_MAX};
@@ -19,7 +19,7 @@ impl Established {
     /// [`TlsError::Ended`] after [`close_notify`](Self::close_notify), [`TlsError::Internal`] when
     /// the cryptographic library fails. Then nothing is appended.
     pub(crate) fn seal(&mut self, slices: &[&[u8]], out: &mut Vec<u8>) -> Result<(), TlsError> {
-        if self.said.is(Said::CLOSED) {
+        if self.closed {
             return Err(TlsError::Ended);
         }
         let start = out.len();
@@ -34,7 +34,7 @@ impl Established {
         let mut missing: usize = slices.iter().map(|slice| slice.len()).sum();
         let mut slices = slices.iter().copied();
         let mut slice: &[u8] = &[];
-        if missing > 0 && self.said.is(Said::KEY_UPDATE_REQUESTED) {
+        if missing > 0 && self.key_update_requested {
             self.update_keys(out)?;
         }
         let mut cipher = None;
@@ -70,13 +70,13 @@ impl Established {
     fn update_keys(&mut self, out: &mut Vec<u8>) -> Result<(), TlsError> {
         self.seal_message(HANDSHAKE, &KEY_UPDATE, out)?;
         self.send.update(self.suite)?;
-        self.said.clear(Said::KEY_UPDATE_REQUESTED);
+        self.key_update_requested = false;
         Ok(())
     }
 
     /// Appends `close_notify`, unless it was sent. Nothing can be sealed after it.
     pub(crate) fn close_notify(&mut self, out: &mut Vec<u8>) {
-        if !self.said.is(Said::CLOSED) {
+        if !self.closed {
             self.seal_alert(Alert::CloseNotify, out);
         }
     }
@@ -84,7 +84,7 @@ impl Established {
     /// Appends an alert. Nothing can be sealed after it. Without a working cipher the connection
     /// ends without a word.
     pub(super) fn seal_alert(&mut self, alert: Alert, out: &mut Vec<u8>) {
-        self.said.set(Said::CLOSED);
+        self.closed = true;
         let start = out.len();
         if self.seal_message(ALERT, &alert.body(), out).is_err() {
             out.truncate(start);
@@ -112,7 +112,7 @@ impl Established {
         append: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), TlsError> {
         debug_assert!(
-            content_type == ALERT || !self.said.is(Said::CLOSED),
+            content_type == ALERT || !self.closed,
             "nothing but an alert follows `close_notify`"
         );
         debug_assert!(

@@ -106,6 +106,6 @@ fn secrets_are_not_shown() {
     let shown = format!("{both:?}");
     assert_eq!(
         shown,
-        "Established { suite: Aes128GcmSha256, said: Said(0), .. }"
+        "Established { suite: Aes128GcmSha256, closed: false, .. }"
     );
 }
