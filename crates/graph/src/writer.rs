@@ -18,7 +18,7 @@ use crate::rows::RowChanges;
 use crate::store::{Snapshot, Store};
 use crate::sync::{Builder, JoinHandle, Mutex};
 use job::{Advanced, Job};
-use queue::{Queue, RowJob, Submission};
+use queue::{Queue, Submission};
 
 /// Maximum number of edges in one commit: 144 KiB of journal, written in milliseconds, so that no
 /// caller waits long for a large submission before its own.
@@ -48,7 +48,6 @@ impl Writer {
             memory,
             store,
             jobs: VecDeque::new(),
-            row_jobs: Vec::new(),
             answered: 0,
         };
         let writer = Self {
@@ -68,8 +67,9 @@ impl Writer {
         changes: RowChanges,
         done: impl FnOnce(Result<(), GraphError>) + Send + 'static,
     ) {
-        let done = Box::new(done);
-        self.queue.push(Submission::Rows(RowJob { changes, done }));
+        let done = |mut answer: Answer| done(answer.pop().expect("one effect").map(drop));
+        let job = Job::of_rows(changes, Box::new(done));
+        self.queue.push(Submission::Changes(job));
     }
 
     /// Returns the number of changes submitted but not answered.
@@ -106,8 +106,6 @@ pub(crate) struct Work {
     store: Store,
     /// Jobs taken from the queue and not done yet.
     jobs: VecDeque<Job>,
-    /// Changes of rows taken from the queue and not done yet.
-    row_jobs: Vec<RowJob>,
     /// Number of submissions answered with the last commit.
     answered: usize,
 }
@@ -151,14 +149,13 @@ impl Work {
         for submission in submissions {
             match submission {
                 Submission::Changes(job) => self.jobs.push_back(job),
-                Submission::Rows(job) => self.row_jobs.push(job),
                 Submission::Snapshot(answer) => {
                     // The receiver is gone only if its thread has panicked.
                     let _ = answer.send(self.store.snapshot());
                 }
             }
         }
-        !(ended && self.jobs.is_empty() && self.row_jobs.is_empty())
+        !(ended && self.jobs.is_empty())
     }
 
     /// Makes as many changes as fit into one commit, and answers the jobs that are done.
@@ -179,13 +176,10 @@ impl Work {
         self.jobs.append(&mut later);
         let net = batch.net();
         let edges = self.memory.adjacency.counts().0;
-        let row_jobs = std::mem::take(&mut self.row_jobs);
-        let mut rows = RowChanges::new();
-        for job in &row_jobs {
-            rows.extend(job.changes.clone());
-        }
+        let rows = done.iter().filter_map(Job::rows).cloned();
+        let rows: RowChanges = rows.flatten().collect();
         let committed = self.store.commit(&net, edges, &rows);
-        match &committed {
+        match committed {
             Ok(()) => {
                 batch.apply(&net);
                 self.jobs.iter_mut().for_each(Job::settle);
@@ -195,17 +189,12 @@ impl Work {
                     self.jobs.drain(..).partition(Job::is_in_commit);
                 self.jobs = waiting;
                 done.extend(failed);
-                done.iter_mut().for_each(|job| job.fail(error));
+                done.iter_mut().for_each(|job| job.fail(&error));
             }
         }
         drop(batch);
-        self.answered = done.len() + row_jobs.len();
-        let row_weight: usize = row_jobs.iter().map(RowJob::weight).sum();
-        let changes: usize = done.iter().map(Job::len).sum();
-        self.queue.answered(changes + row_weight);
-        for job in row_jobs {
-            (job.done)(committed.clone());
-        }
+        self.answered = done.len();
+        self.queue.answered(done.iter().map(Job::len).sum());
         for job in done {
             job.answer();
         }

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use super::job::Job;
 use crate::error::GraphError;
-use crate::rows::{self, RowChanges};
 use crate::store::Snapshot;
 use crate::sync::{Condvar, Mutex};
 
@@ -23,7 +22,6 @@ const GATHER_WAIT: Duration = Duration::from_millis(2);
 /// A task for the writer. Owned by the queue until it is taken.
 pub(super) enum Submission {
     Changes(Job),
-    Rows(RowJob),
     Snapshot(SyncSender<Result<Snapshot, GraphError>>),
 }
 
@@ -32,7 +30,6 @@ impl Submission {
     fn weight(&self) -> usize {
         match self {
             Self::Changes(job) => job.len(),
-            Self::Rows(job) => job.weight(),
             Self::Snapshot(_) => 0,
         }
     }
@@ -40,23 +37,9 @@ impl Submission {
     fn refuse(self, error: GraphError) {
         match self {
             Self::Changes(job) => job.refuse(&error),
-            Self::Rows(job) => (job.done)(Err(error)),
             // The caller sees that nothing is left to answer it.
             Self::Snapshot(_) => {}
         }
-    }
-}
-
-/// Changes of rows, and the callback for their result.
-pub(super) struct RowJob {
-    pub(super) changes: RowChanges,
-    pub(super) done: Box<dyn FnOnce(Result<(), GraphError>) + Send>,
-}
-
-impl RowJob {
-    /// Returns the weight among the waiting changes, in edges.
-    pub(super) fn weight(&self) -> usize {
-        rows::weight(&self.changes)
     }
 }
 
@@ -82,7 +65,7 @@ impl Queue {
         let waiting = state.waiting;
         let refusal = match &submission {
             _ if state.ended => Some(GraphError::Ended),
-            Submission::Changes(_) | Submission::Rows(_) if waiting >= CHANGES_WAITING_MAX => {
+            Submission::Changes(_) if waiting >= CHANGES_WAITING_MAX => {
                 Some(GraphError::Busy { waiting })
             }
             _ => None,
