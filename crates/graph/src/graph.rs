@@ -15,15 +15,14 @@ use crate::change::{Answer, Change, Effect};
 use crate::error::GraphError;
 use crate::id::Id;
 use crate::key::Key;
+use crate::limits::Limits;
 use crate::memory::Memory;
 use crate::places::LogPlaces;
 use crate::replica::Replica;
 use crate::rows::{RowChanges, Rows};
-use crate::store::{Directory, OpenError, Snapshot};
+use crate::store::{Commits, Directory, OpenError, Snapshot, Store};
 use crate::sync::Mutex;
 use crate::writer::Writer;
-#[cfg(any(test, feature = "sim"))]
-use crate::{store::Store, writer::Work};
 
 /// Directed graph of subscriptions. Owned by the server for its whole life and shared by all its
 /// threads; every lock inside is held for one edge or one slice.
@@ -111,7 +110,7 @@ impl Graph {
     /// is damaged, foreign or of a newer format. The file is not changed.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let directory = Directory::lock(path)?;
-        let (mut store, memory) = directory.open()?;
+        let (mut store, memory) = load(&directory)?;
         let memory = Arc::new(memory);
         let rows = Mutex::new(store.take_rows());
         let writer = Writer::start(store, Arc::clone(&memory));
@@ -122,21 +121,6 @@ impl Graph {
             rows,
             directory: Some(directory),
         })
-    }
-
-    /// A durable graph whose writer has no thread, and the work of that writer.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn without_thread(mut store: Store, memory: Memory) -> (Self, Work) {
-        let memory = Arc::new(memory);
-        let rows = Mutex::new(store.take_rows());
-        let (writer, work) = Writer::without_thread(store, Arc::clone(&memory));
-        let graph = Self {
-            memory,
-            changes: Changes::Durable(writer),
-            rows,
-            directory: None,
-        };
-        (graph, work)
     }
 
     /// Stops taking changes, writes those that wait to disk, and closes the file. The graph can
@@ -374,6 +358,20 @@ impl Graph {
         }
     }
 
+    /// Returns the counts of commits to disk; `None` if the graph is in memory only.
+    pub fn commits(&self) -> Option<Commits> {
+        self.memory.commits.get().map(|commits| commits.read())
+    }
+
+    /// Returns the number of changes that wait for a commit and its answer. Changes of a replicated
+    /// log wait in the log and are not counted.
+    pub fn waiting_changes(&self) -> usize {
+        match &self.changes {
+            Changes::Durable(writer) => writer.waiting(),
+            Changes::Direct(_) | Changes::Replicated(_) => 0,
+        }
+    }
+
     /// Makes changes in a graph that is in memory only.
     fn change_in(&self, turn: &Mutex<()>, changes: &[Change]) -> Answer {
         let _turn = turn.lock();
@@ -393,12 +391,19 @@ impl Graph {
     }
 }
 
+/// Loads the graph of a directory; first writes an empty one if there is none.
+fn load(directory: &Directory) -> Result<(Store, Memory), OpenError> {
+    let opened = Store::open(directory.disk()?, Limits::USUAL);
+    opened.map_err(|refusal| refusal.of(directory.file()))
+}
+
 /// Records of changes for other crates.
 mod changes;
-/// Metrics of the disk.
-mod metrics;
 /// Graphs that follow the log of a cluster.
 mod replicated;
+/// Graphs without a thread.
+#[cfg(any(test, feature = "sim"))]
+mod sim;
 
 #[cfg(test)]
 mod tests;

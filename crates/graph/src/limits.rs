@@ -43,18 +43,4 @@ impl Limits {
         commit_interval: Duration::from_millis(100),
         edges_per_commit: 65_536,
     };
-
-    /// Small bounds, which a handful of changes reaches.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) const SMALL: Self = Self {
-        group_additions_max: 8,
-        changed_max: 4,
-        pending_min: 256,
-        blocks_per_commit_min: 1,
-        block_bytes_max: 256,
-        checkpoints_max: 4,
-        edges_waiting_max: 64,
-        commit_interval: Duration::from_millis(2),
-        edges_per_commit: 32,
-    };
 }

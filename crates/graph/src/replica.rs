@@ -24,9 +24,9 @@ use storage::Storage;
 /// State of a graph that follows a log. Owned by the graph.
 pub(crate) struct Replica {
     /// Positions that were stored when the graph was opened.
-    start: LogPlaces,
+    pub(crate) start: LogPlaces,
     /// Whether the rows of the last position were stored, too.
-    has_rows: bool,
+    pub(crate) has_rows: bool,
     /// Changes since the last position. Locked by the one thread that applies the log.
     open: Mutex<Pending>,
     /// `None` if the graph is in memory only.
@@ -58,19 +58,11 @@ impl Replica {
         })
     }
 
-    pub(crate) const fn has_rows(&self) -> bool {
-        self.has_rows
-    }
-
     /// Changes rows. They are written to disk with the next position.
     pub(crate) fn set_rows(&self, changes: RowChanges) {
         if self.storage.is_some() {
             self.open.lock().add_rows(changes);
         }
-    }
-
-    pub(crate) const fn start(&self) -> &LogPlaces {
-        &self.start
     }
 
     /// Makes changes in memory, in order.

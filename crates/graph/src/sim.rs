@@ -3,6 +3,7 @@
 //! For simulations: no part of a release.
 
 use std::sync::Arc;
+use std::time::Duration;
 use std::{fmt, io};
 
 use simulated::disk::{self, File};
@@ -15,6 +16,21 @@ use crate::writer::Work;
 
 /// What stands for the path of the file in errors.
 const NAME: &str = "a simulated disk";
+
+impl Limits {
+    /// Small bounds, which a handful of changes reaches.
+    pub(crate) const SMALL: Self = Self {
+        group_additions_max: 8,
+        changed_max: 4,
+        pending_min: 256,
+        blocks_per_commit_min: 1,
+        block_bytes_max: 256,
+        checkpoints_max: 4,
+        edges_waiting_max: 64,
+        commit_interval: Duration::from_millis(2),
+        edges_per_commit: 32,
+    };
+}
 
 /// The writer of a graph, without its thread. Owned by whoever lets it take its steps.
 pub struct SimWriter(Work);

@@ -7,7 +7,7 @@
 mod block;
 mod blocks;
 mod check;
-mod copy;
+pub(crate) mod copy;
 mod directory;
 mod disk;
 mod error;
@@ -35,7 +35,6 @@ use crate::memory::Memory;
 use crate::rows::{RowChanges, Rows};
 pub(crate) use block::{Pair, other, owner, pair};
 pub use check::Check;
-pub(crate) use copy::load_copy;
 pub(crate) use directory::Contents;
 pub use directory::Directory;
 #[cfg(any(test, feature = "sim"))]

@@ -5,6 +5,8 @@
 
 mod job;
 mod queue;
+#[cfg(any(test, feature = "sim"))]
+mod sim;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -115,18 +117,6 @@ impl Work {
         while self.take() {
             self.commit();
         }
-    }
-
-    /// Does what the thread does each time, and waits for nothing; false if there is nothing to do.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn step(&mut self) -> bool {
-        let (submissions, ended) = self.queue.take_now();
-        let is_idle = submissions.is_empty() && !self.is_busy();
-        if !is_idle {
-            self.note(submissions, ended);
-            self.commit();
-        }
-        !is_idle
     }
 
     fn is_busy(&self) -> bool {

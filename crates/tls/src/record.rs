@@ -48,7 +48,8 @@ impl Partial {
     ///
     /// # Errors
     ///
-    /// [`TlsError::TooLarge`] as soon as a header announces a payload of more than `payload_max` bytes.
+    /// [`TlsError::TooLarge`] as soon as a header announces a payload of more than `payload_max`
+    /// bytes.
     pub(crate) fn next<'a>(
         &mut self,
         input: &mut &'a [u8],

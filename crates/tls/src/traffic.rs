@@ -1,5 +1,9 @@
 //! Traffic keys of TLS 1.3: one direction of a connection (RFC 8446, sections 5.3, 7.2 and 7.3).
 
+/// Keys of tests and fuzzing.
+#[cfg(any(test, fuzzing))]
+mod sim;
+
 use std::fmt;
 
 use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -71,27 +75,6 @@ pub(crate) struct TrafficKeys {
 }
 
 impl TrafficKeys {
-    /// Returns the keys of `secret`, and record number 0.
-    ///
-    /// # Errors
-    ///
-    /// [`TlsError::Internal`] unless `secret` has the length of the suite's hash.
-    #[cfg(any(test, fuzzing))]
-    pub(crate) fn new(suite: Suite, secret: &[u8]) -> Result<Self, TlsError> {
-        if secret.len() != suite.secret_bytes() {
-            return Err(TlsError::Internal);
-        }
-        let mut keys = Self {
-            secret: [0; SECRET_BYTES_MAX],
-            key: [0; KEY_BYTES_MAX],
-            iv: [0; IV_BYTES],
-            sequence: [0; 8],
-        };
-        keys.secret[..secret.len()].copy_from_slice(secret);
-        keys.expand(suite)?;
-        Ok(keys)
-    }
-
     /// Keys that `rustls` has derived from `secret`, and the number of the next record.
     ///
     /// # Errors
@@ -117,13 +100,6 @@ impl TrafficKeys {
         keys.key[..key.len()].copy_from_slice(key);
         keys.iv.copy_from_slice(iv);
         Ok(keys)
-    }
-
-    /// Returns whether key and initialization vector follow from the secret.
-    #[cfg(test)]
-    pub(crate) fn are_derived(&self, suite: Suite) -> bool {
-        let derived = Self::new(suite, &self.secret[..suite.secret_bytes()]);
-        derived.is_ok_and(|derived| derived.key == self.key && derived.iv == self.iv)
     }
 
     /// Returns the number of the next record.
@@ -183,8 +159,8 @@ impl TrafficKeys {
     ///
     /// # Errors
     ///
-    /// [`TlsError::BadRecord`] when the record is not authentic, [`TlsError::Internal`] when numbers
-    /// are used up.
+    /// [`TlsError::BadRecord`] when the record is not authentic, [`TlsError::Internal`] when
+    /// numbers are used up.
     pub(crate) fn open(
         &mut self,
         cipher: &LessSafeKey,

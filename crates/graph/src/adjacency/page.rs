@@ -97,12 +97,6 @@ impl Page {
         self.present().count_ones() as usize
     }
 
-    /// Iterates over the keys of page `number`.
-    #[cfg(test)]
-    pub(super) fn keys(number: u32) -> impl Iterator<Item = Key> {
-        (0..PAGE_KEYS).map(move |at| Key::from_number(number * PAGE_KEYS + at))
-    }
-
     /// Whether the keys of page `number` equal their integer ids.
     pub(super) const fn is_own(number: u32) -> bool {
         Key::from_number(number * PAGE_KEYS).is_own()
@@ -161,4 +155,16 @@ impl Lists {
 
 const fn bit(key: Key) -> u64 {
     1 << (key.number() % PAGE_KEYS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Page {
+        /// Iterates over the keys of page `number`.
+        pub(in super::super) fn keys(number: u32) -> impl Iterator<Item = Key> {
+            (0..PAGE_KEYS).map(move |at| Key::from_number(number * PAGE_KEYS + at))
+        }
+    }
 }

@@ -17,13 +17,12 @@ use super::error::{OpenError, Refusal};
 use super::format::{FORMAT_OF_LOG, FORMAT_OF_LOG_WITHOUT_ROWS};
 use super::log::InLog;
 use super::snapshot::Snapshot;
-use super::{Disk, Store, blocks, log, rows, tables};
+use super::{Disk, blocks, log, rows, tables};
 use crate::adjacency::Direction;
 use crate::batch::Net;
 use crate::id::Id;
 use crate::key::Key;
 use crate::limits::Limits;
-use crate::memory::Memory;
 use crate::rows::Rows;
 
 /// File of the graph.
@@ -187,12 +186,6 @@ impl Directory {
         // faster in the order of the file. This is only a hint, so its result does not matter.
         let _ = fadvise(&file, 0, None, Advice::WillNeed);
         Ok(Arc::new(file))
-    }
-
-    /// Opens and loads the graph; first writes an empty one if there is none.
-    pub(crate) fn open(&self) -> Result<(Store, Memory), OpenError> {
-        let opened = Store::open(self.disk()?, Limits::USUAL);
-        opened.map_err(|refusal| refusal.of(self.file()))
     }
 
     /// Replaces the graph atomically with a new one.

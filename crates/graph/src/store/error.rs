@@ -86,9 +86,9 @@ pub enum OpenError {
     },
     /// The graph belongs to another cluster.
     #[error(
-        "{file} belongs to the cluster whose log has the epoch {found}, but the log of this cluster \
-         has the epoch {expected}; choose another directory with --data or, if the log was created \
-         again, fill it from this graph with `encke cluster import`"
+        "{file} belongs to the cluster whose log has the epoch {found}, but the log of this \
+         cluster has the epoch {expected}; choose another directory with --data or, if the log was \
+         created again, fill it from this graph with `encke cluster import`"
     )]
     OtherLog {
         /// The file.

@@ -35,8 +35,8 @@ pub enum ExportError {
     /// An id has a space or begins like a comment, so a list of words cannot express it. Nothing
     /// was written.
     #[error(
-        "the id {:?} contains a space or begins with #, so it cannot be written as a word of a list; \
-         export as JSON",
+        "the id {:?} contains a space or begins with #, so it cannot be written as a word of a \
+         list; export as JSON",
         .0.to_string()
     )]
     NotAWord(Id),

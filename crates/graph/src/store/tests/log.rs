@@ -107,7 +107,7 @@ impl Node {
     /// Applies the entries after the stored position up to `last`. Every fourth is written before
     /// the next one is applied; some have no position of their own.
     fn follow(&self, log: &Log, last: u64) {
-        for sequence in self.replica.start().last.sequence + 1..=last {
+        for sequence in self.replica.start.last.sequence + 1..=last {
             let entry = &log.entries[sequence as usize];
             assert!(
                 self.replica
@@ -134,7 +134,7 @@ impl Node {
 /// that position.
 fn check(content: impl Into<SimDisk>, log: &Log) -> u64 {
     let node = Node::open(content);
-    let LogPlaces { last, earlier, .. } = node.replica.start();
+    let LogPlaces { last, earlier, .. } = &node.replica.start;
     assert_eq!(edges(&node.memory), log.after[last.sequence as usize]);
     assert_eq!(node.rows, rows_after(last.sequence));
     if last.sequence != 0 {
