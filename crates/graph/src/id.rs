@@ -85,12 +85,8 @@ fn canonical_integer(text: &str) -> Option<u64> {
     let digits = text.as_bytes();
     let canonical =
         digits.iter().all(u8::is_ascii_digit) && (digits[0] != b'0' || digits.len() == 1);
-    let integer = if canonical {
-        text.parse().ok()?
-    } else {
-        return None;
-    };
-    (integer <= ID_INTEGER_MAX).then_some(integer)
+    let integer = text.parse().ok().filter(|_| canonical);
+    integer.filter(|&integer| integer <= ID_INTEGER_MAX)
 }
 
 impl fmt::Display for Id {

@@ -89,7 +89,11 @@ impl Replica {
     pub(crate) fn place(&self, checkpoint: Checkpoint, is_kept: bool) {
         if let Some(storage) = &self.storage {
             let mut pending = std::mem::take(&mut *self.open.lock());
-            pending.place(checkpoint, is_kept);
+            pending.places = Some(LogPlaces {
+                epoch: self.start.epoch.clone(),
+                earlier: is_kept.then(|| checkpoint.clone()).into_iter().collect(),
+                last: checkpoint,
+            });
             storage.place(pending);
         }
     }

@@ -32,6 +32,7 @@ use crate::batch::Net;
 use crate::error::GraphError;
 use crate::limits::Limits;
 use crate::memory::Memory;
+use crate::places::LogPlaces;
 use crate::rows::{RowChanges, Rows};
 pub(crate) use block::{Pair, other, owner, pair};
 pub use check::Check;
@@ -45,7 +46,7 @@ pub use error::OpenError;
 pub(crate) use error::Refusal;
 pub use export::{ExportError, ListFormat};
 pub use id_terms::ID_TERMS_FILE;
-pub(crate) use log::{InLog, LogWrite};
+pub(crate) use log::InLog;
 pub(crate) use metrics::CommitCounts;
 pub use metrics::Commits;
 pub use snapshot::{Pairs, Snapshot};
@@ -155,7 +156,7 @@ impl Store {
         net: &Net,
         edges: usize,
         rows: &RowChanges,
-        log: Option<LogWrite<'_>>,
+        log: Option<&LogPlaces>,
     ) -> Result<(), GraphError> {
         debug_assert!(
             net.edges.is_empty() && rows.is_empty() || log.is_some(),
@@ -204,7 +205,7 @@ impl Store {
         &mut self,
         net: &Net,
         rows: &RowChanges,
-        log: Option<LogWrite<'_>>,
+        log: Option<&LogPlaces>,
     ) -> Result<(), redb::Error> {
         let commits = Arc::clone(&self.commits);
         commits.measure(|| self.write_now(net, rows, log))
@@ -214,7 +215,7 @@ impl Store {
         &mut self,
         net: &Net,
         rows: &RowChanges,
-        log: Option<LogWrite<'_>>,
+        log: Option<&LogPlaces>,
     ) -> Result<(), redb::Error> {
         let is_changed = !net.edges.is_empty() || !rows.is_empty();
         let database = self.database.as_ref().expect("opened before it is written");

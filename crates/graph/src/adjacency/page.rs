@@ -11,9 +11,10 @@ use crate::key::Key;
 const PAGE_KEYS: u32 = u64::BITS;
 
 /// One of the two lists of a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Direction {
     /// The subjects that the key is subscribed to.
+    #[default]
     Subscriptions,
     /// The subscribers of the key.
     Subscribers,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::batch::{EdgeChange, Net};
 use crate::id::Id;
 use crate::key::Key;
-use crate::places::Checkpoint;
+use crate::places::LogPlaces;
 use crate::rows::{self, RowChanges};
 
 /// Changes of several batches, in order, and their position in the log.
@@ -18,10 +18,8 @@ pub(crate) struct Pending {
     names: BTreeMap<Key, (Id, bool)>,
     rows: RowChanges,
     rows_weight: usize,
-    /// Position in the log after these changes, once they have one.
-    pub(super) checkpoint: Option<Checkpoint>,
-    /// Positions among them to keep.
-    pub(super) kept: Vec<Checkpoint>,
+    /// Position in the log after these changes, once they have one, and earlier ones to keep.
+    pub(super) places: Option<LogPlaces>,
 }
 
 impl Pending {
@@ -59,16 +57,14 @@ impl Pending {
         self.names.extend(later.names);
         self.rows.extend(later.rows);
         self.rows_weight += later.rows_weight;
-        self.kept.extend(later.kept);
-        self.checkpoint = later.checkpoint.or(self.checkpoint.take());
-    }
-
-    /// Sets the position after all changes.
-    pub(super) fn place(&mut self, checkpoint: Checkpoint, is_kept: bool) {
-        if is_kept {
-            self.kept.push(checkpoint.clone());
+        match (&mut self.places, later.places) {
+            (Some(places), Some(later)) => {
+                places.earlier.extend(later.earlier);
+                places.last = later.last;
+            }
+            (_, None) => {}
+            (places, later) => *places = later,
         }
-        self.checkpoint = Some(checkpoint);
     }
 
     /// Returns the net effect of all changes.

@@ -12,7 +12,7 @@ use crate::error::GraphError;
 use crate::limits::Limits;
 use crate::memory::Memory;
 use crate::places::{LogPlaces, StoredPlace};
-use crate::store::{LogWrite, Snapshot, Store};
+use crate::store::{Snapshot, Store};
 use crate::sync::{Builder, Condvar, JoinHandle, Mutex};
 
 /// Time until a failed write is retried.
@@ -46,7 +46,7 @@ struct State {
 
 impl State {
     fn has_work(&self) -> bool {
-        self.has_ended || !self.snapshots.is_empty() || self.waiting.checkpoint.is_some()
+        self.has_ended || !self.snapshots.is_empty() || self.waiting.places.is_some()
     }
 
     /// Returns whether the thread must write now instead of waiting for more changes.
@@ -74,7 +74,6 @@ impl Storage {
             shared: Arc::clone(&shared),
             memory,
             store,
-            epoch: start.epoch.clone(),
         };
         let thread = Builder::new().name("encke-graph".to_owned());
         let thread = thread.spawn(move || work.run())?;
@@ -136,7 +135,6 @@ struct Work {
     shared: Arc<Shared>,
     memory: Arc<Memory>,
     store: Store,
-    epoch: Box<str>,
 }
 
 impl Work {
@@ -177,19 +175,14 @@ impl Work {
     fn write(&mut self, pending: Pending) {
         let edges = self.memory.adjacency.counts().0;
         let net = pending.net();
-        let write = pending.checkpoint.as_ref().map(|last| LogWrite {
-            epoch: &self.epoch,
-            last,
-            kept: &pending.kept,
-        });
-        let rows = pending.rows();
-        let result = self.store.commit_from_log(&net, edges, rows, write);
+        let (rows, places) = (pending.rows(), pending.places.as_ref());
+        let result = self.store.commit_from_log(&net, edges, rows, places);
         let mut state = self.shared.state.lock();
         match result {
             Ok(()) => {
                 state.stored.edges_waiting -= pending.edges();
-                if let Some(written) = &pending.checkpoint {
-                    state.stored.sequence = written.sequence;
+                if let Some(written) = &pending.places {
+                    state.stored.sequence = written.last.sequence;
                 }
                 state.stored.failure = None;
             }

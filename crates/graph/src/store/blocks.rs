@@ -10,6 +10,7 @@ use redb::{ReadableTable, Table};
 
 use super::block::{Packer, Pair, unpack, unpack_runs};
 use super::error::malformed;
+use super::journal::Entry;
 use super::tables::BlockTable;
 use crate::key::Key;
 
@@ -17,15 +18,12 @@ use crate::key::Key;
 /// split and joined in turns.
 const BLOCK_BYTES_MIN_PART: usize = 4;
 
-/// A pair, and whether it is to be present.
-pub(super) type Wanted = (Pair, bool);
-
 /// Makes the pairs of `changes`, which ascend, present or absent, and stops after `blocks_max`
 /// blocks of at most `bytes_max` bytes. Returns the number of changes made. Changes that were made
 /// before have no effect.
 pub(super) fn fold(
     table: &mut Table<'_, u64, &'static [u8]>,
-    changes: &[Wanted],
+    changes: &[Entry],
     blocks_max: usize,
     bytes_max: usize,
 ) -> Result<usize, redb::Error> {
@@ -79,7 +77,7 @@ impl Block {
         Ok(block)
     }
 
-    fn merge(&mut self, changes: &[Wanted]) {
+    fn merge(&mut self, changes: &[Entry]) {
         let mut merged = Vec::with_capacity(self.pairs.len() + changes.len());
         let mut old = self.pairs.iter().copied().peekable();
         for &(pair, present) in changes {

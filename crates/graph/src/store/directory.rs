@@ -249,7 +249,7 @@ pub(crate) fn fill(
             false => FORMAT_OF_LOG_WITHOUT_ROWS,
         };
         tables::set_format(&transaction, format)?;
-        log::write(&transaction, places.as_write(), limits)?;
+        log::write(&transaction, &places, limits)?;
     }
     transaction.commit()?;
     // Frees the space by which the file has grown too far.

@@ -15,17 +15,6 @@ const LOG: TableDefinition<'static, &'static str, &'static [u8]> = TableDefiniti
 const CHECKPOINTS: TableDefinition<'static, u64, &'static [u8]> =
     TableDefinition::new("checkpoints");
 
-/// Positions that are written with a commit.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LogWrite<'a> {
-    /// Epoch of the log.
-    pub(crate) epoch: &'a str,
-    /// Position of the graph after this commit.
-    pub(crate) last: &'a Checkpoint,
-    /// Positions to keep, ascending.
-    pub(crate) kept: &'a [Checkpoint],
-}
-
 /// State of a graph that follows a log, as stored in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct InLog {
@@ -34,29 +23,25 @@ pub(crate) struct InLog {
     pub(crate) has_rows: bool,
 }
 
-impl LogPlaces {
-    pub(super) fn as_write(&self) -> LogWrite<'_> {
-        LogWrite {
-            epoch: &self.epoch,
-            last: &self.last,
-            kept: &self.earlier,
-        }
-    }
-}
-
-/// Writes the position of the graph after a commit.
+/// Writes the position of the graph after a commit, and adds the earlier ones to those that are
+/// kept.
 pub(super) fn write(
     transaction: &WriteTransaction,
-    LogWrite { epoch, last, kept }: LogWrite<'_>,
+    places: &LogPlaces,
     limits: &Limits,
 ) -> Result<(), redb::Error> {
     let mut log = transaction.open_table(LOG)?;
+    let LogPlaces {
+        epoch,
+        last,
+        earlier,
+    } = places;
     log.insert("epoch", epoch.as_bytes())?;
     log.insert("sequence", &last.sequence.to_le_bytes()[..])?;
     log.insert("table", &*last.table)?;
-    if !kept.is_empty() {
+    if !earlier.is_empty() {
         let mut checkpoints = transaction.open_table(CHECKPOINTS)?;
-        for Checkpoint { sequence, table } in kept {
+        for Checkpoint { sequence, table } in earlier {
             checkpoints.insert(sequence, &**table)?;
         }
         while checkpoints.len()? > limits.checkpoints_max {

@@ -7,7 +7,7 @@
 use redb::WriteTransaction;
 
 use super::block::{other, owner, pair};
-use super::blocks::{self, Wanted};
+use super::blocks;
 use super::journal::{self, Entry};
 use super::tables::{SUBSCRIBERS, SUBSCRIPTIONS};
 use crate::limits::Limits;
@@ -21,8 +21,8 @@ const EDGES_PER_BLOCK: usize = 8;
 pub(super) struct Sweep {
     /// First row that this sweep does not cover.
     end: u64,
-    subscriptions: Vec<Wanted>,
-    subscribers: Vec<Wanted>,
+    subscriptions: Vec<Entry>,
+    subscribers: Vec<Entry>,
     /// Number of changes folded: first of the subscriptions, then of the subscribers.
     done: usize,
 }

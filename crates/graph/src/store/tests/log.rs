@@ -568,14 +568,13 @@ fn names_that_change_between_two_commits_are_right_on_disk() {
         batch.apply(&net);
         pending.add(&net);
     }
-    let last = place(5);
-    let write = super::super::LogWrite {
-        epoch: "k3v9",
-        last: &last,
-        kept: &[],
+    let written = LogPlaces {
+        epoch: "k3v9".into(),
+        last: place(5),
+        earlier: Vec::new(),
     };
     store
-        .commit_from_log(&pending.net(), 1, pending.rows(), Some(write))
+        .commit_from_log(&pending.net(), 1, pending.rows(), Some(&written))
         .unwrap();
     let found = World::open(disk.after_power_loss(None)).model;
     assert_eq!(found, [("1".to_owned(), "c".to_owned())].into());
