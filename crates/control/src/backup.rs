@@ -12,7 +12,7 @@ use axum::http::StatusCode;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use graph::Sidecar;
+use graph::ID_TERMS_FILE;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
@@ -33,7 +33,7 @@ pub(crate) async fn backup(State(api): State<Shared>, request: Request) -> Answe
             format!("the graph could not be copied: {why}"),
         )
     };
-    let file = copy
+    let copy = copy
         .map_err(|error| failed(error.to_string()))?
         .map_err(|error| failed(error.to_string()))?
         .ok_or_else(|| {
@@ -44,11 +44,8 @@ pub(crate) async fn backup(State(api): State<Shared>, request: Request) -> Answe
             )
             .of_type(ProblemType::NotConfigured)
         })?;
-    stream(file, "graph.redb").map_err(|error| failed(error.to_string()))
+    stream(copy.file, "graph.redb").map_err(|error| failed(error.to_string()))
 }
-
-/// The file of the Erlang node, which is backed up with the graph.
-pub const ERLANG_IDS: Sidecar = Sidecar::named("erlang-ids");
 
 /// `GET /v1/graph/backup/erlang-ids`
 pub(crate) async fn erlang_ids(State(api): State<Shared>, request: Request) -> Answered {
@@ -57,13 +54,8 @@ pub(crate) async fn erlang_ids(State(api): State<Shared>, request: Request) -> A
         let why = format!("the original terms of ids could not be copied: {error}");
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, why)
     };
-    match api
-        .router()
-        .graph()
-        .open_sidecar(ERLANG_IDS)
-        .map_err(failed)?
-    {
-        Some(file) => stream(file, ERLANG_IDS.name()).map_err(failed),
+    match api.router().graph().open_id_terms().map_err(failed)? {
+        Some(file) => stream(file, ID_TERMS_FILE).map_err(failed),
         None => Ok(StatusCode::NO_CONTENT.into_response()),
     }
 }

@@ -102,7 +102,6 @@ mod jwks;
 mod admin;
 
 pub use admin::{AdminConfig, AdminSource, BackendReport, Backends, serve_admin};
-pub use backup::ERLANG_IDS;
 pub use control::{Config, Control, Listen, Threads, start};
 pub use demo::{Demo, DemoSecret};
 pub use error::{StartError, TokensError};

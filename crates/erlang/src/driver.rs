@@ -36,7 +36,6 @@ use crate::login_check::{LoginCheck, LoginQuestions, ProcessChecker, QuestionQue
 use crate::metrics::NodeCounters;
 use crate::node::{Config, Node};
 use crate::node_name::NodeName;
-pub use id_terms_file::ID_TERMS_FILE;
 use id_terms_file::IdTermsFile;
 use turn::Driver;
 

@@ -68,7 +68,7 @@ mod replicated;
 pub mod sim;
 
 pub use cookie::Cookie;
-pub use driver::{ID_TERMS_FILE, Running, Settings, start};
+pub use driver::{Running, Settings, start};
 pub use limits::MESSAGE_BYTES_MAX;
 pub use login_check::{LoginCheck, RegisteredName};
 pub use metrics::{Metric, metric_descriptions};

@@ -8,14 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::key::Key;
+use crate::limits::Limits;
 use crate::sync::RwLock;
 
 /// Groups of subscribers. A search reads at most one group.
 const GROUPS: usize = 1024;
-
-/// Additions kept of one group: 16 KiB, searched in about a microsecond. All groups together keep a
-/// million.
-const GROUP_ADDITIONS_MAX: usize = if cfg!(test) { 8 } else { 1024 };
 
 const _: () = assert!(GROUPS.is_power_of_two());
 const _: () = assert!(size_of::<Addition>() == 16);
@@ -24,6 +21,8 @@ const _: () = assert!(size_of::<Addition>() == 16);
 pub(crate) struct Additions {
     /// Position of the latest event, set by the router.
     head: Arc<AtomicU64>,
+    /// Additions kept of one group.
+    kept_max: usize,
     groups: Box<[RwLock<VecDeque<Addition>>]>,
 }
 
@@ -37,9 +36,10 @@ struct Addition {
 }
 
 impl Additions {
-    pub(crate) fn new(head: Arc<AtomicU64>) -> Self {
+    pub(crate) fn new(head: Arc<AtomicU64>, limits: &Limits) -> Self {
         Self {
             head,
+            kept_max: limits.group_additions_max,
             groups: (0..GROUPS).map(|_| RwLock::default()).collect(),
         }
     }
@@ -47,7 +47,7 @@ impl Additions {
     /// Records an edge that is about to be added.
     pub(crate) fn record(&self, subscriber: Key, subject: Key) {
         let mut group = self.groups[group_of(subscriber)].write();
-        if group.len() == GROUP_ADDITIONS_MAX {
+        if group.len() == self.kept_max {
             group.pop_front();
         }
         let position = self.head.load(Ordering::Acquire);
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn additions_are_found_by_subscriber_and_forgotten_in_order() {
         let head = Arc::new(AtomicU64::new(0));
-        let additions = Additions::new(Arc::clone(&head));
+        let additions = Additions::new(Arc::clone(&head), &Limits::SMALL);
         for position in 1..=10 {
             head.store(position, Ordering::Release);
             let subject = Key::from_number(100 + position as u32);

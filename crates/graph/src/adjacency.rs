@@ -141,20 +141,6 @@ impl Adjacency {
         counts.sum()
     }
 
-    /// Calls `each` with every edge of a direction, in no order.
-    #[cfg(test)]
-    pub(crate) fn walk(&self, direction: Direction, mut each: impl FnMut(Key, Key)) {
-        for shard in &self.shards {
-            shard.read().walk(direction, &mut each);
-        }
-    }
-
-    /// Whether there is no page at all.
-    #[cfg(test)]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.shards.iter().all(|shard| shard.read().is_empty())
-    }
-
     /// Locks the shards of both ends, always the lower shard first.
     fn lock(&self, subscriber: Key, subject: Key) -> Ends<'_> {
         let (from, to) = (shard_of(subscriber), shard_of(subject));
@@ -196,4 +182,23 @@ impl Ends<'_> {
 const fn shard_of(key: Key) -> usize {
     let spread = Page::number(key).wrapping_mul(0x9e37_79b1);
     (spread >> (u32::BITS - SHARDS.ilog2())) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Adjacency {
+        /// Calls `each` with every edge of a direction, in no order.
+        pub(crate) fn walk(&self, direction: Direction, mut each: impl FnMut(Key, Key)) {
+            for shard in &self.shards {
+                shard.read().walk(direction, &mut each);
+            }
+        }
+
+        /// Whether there is no page at all.
+        pub(crate) fn is_empty(&self) -> bool {
+            self.shards.iter().all(|shard| shard.read().is_empty())
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 
 use crate::adjacency::Direction;
-use crate::change::{Change, Effect};
+use crate::change::{Answer, Change, Effect};
 use crate::error::GraphError;
 use crate::id::Id;
 use crate::key::Key;
@@ -16,6 +16,9 @@ use crate::memory::Memory;
 /// Most edges of one id that one batch removes: about a tenth of a second of work, after which
 /// other changes get their turn.
 pub(crate) const REMOVED_EDGES_MAX: usize = 65_536;
+
+/// Most edges in a batch of [`apply_all`], which bounds the working memory.
+const EDGES_PER_BATCH_MAX: usize = 16_384;
 
 /// A batch of changes, from the first change to the answer. It holds every id that it has used, so
 /// that no key is reused for another id meanwhile.
@@ -260,6 +263,43 @@ impl<'a> Batch<'a> {
             self.held.push(key);
         }
     }
+}
+
+/// Makes changes in memory, in order, and calls `made` with each net result. No other thread may
+/// change the graph meanwhile, so that all slices of a change appear as one.
+pub(crate) fn apply_all<'a>(
+    memory: &Memory,
+    changes: impl IntoIterator<Item = &'a Change>,
+    mut made: impl FnMut(&Net),
+) -> Answer {
+    let mut answer = Answer::new();
+    let (mut left, mut part) = (changes.into_iter().peekable(), Effect::default());
+    while left.peek().is_some() {
+        let mut batch = Batch::new(memory);
+        while let Some(change) = left.peek()
+            && batch.len() < EDGES_PER_BATCH_MAX
+        {
+            match batch.add(change) {
+                Ok(Progress::Done(effect)) => {
+                    part += effect;
+                    answer.push(Ok(std::mem::take(&mut part)));
+                    left.next();
+                }
+                Ok(Progress::Slice(effect)) => {
+                    part += effect;
+                    break;
+                }
+                Err(error) => {
+                    answer.push(Err(error));
+                    left.next();
+                }
+            }
+        }
+        let net = batch.net();
+        batch.apply(&net);
+        made(&net);
+    }
+    answer
 }
 
 impl Drop for Batch<'_> {

@@ -7,8 +7,6 @@
 mod edges;
 mod lines;
 
-use std::error::Error;
-use std::fmt;
 use std::io::{self, Read};
 
 use crate::adjacency::Direction;
@@ -73,12 +71,17 @@ pub struct Loaded {
 }
 
 /// Reason why nothing was loaded. The graph is unchanged.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
     /// The list cannot be read.
-    Input(io::Error),
+    #[error("the edge list cannot be read: {0}; nothing was loaded")]
+    Input(#[source] io::Error),
     /// A line is not an edge.
+    #[error(
+        "line {number}: {why}; nothing was loaded; correct the line, or skip invalid lines with \
+         --skip-bad"
+    )]
     Line {
         /// Line number, from 1.
         number: u64,
@@ -86,40 +89,11 @@ pub enum LoadError {
         why: String,
     },
     /// The dictionary is full.
-    Dictionary(GraphError),
+    #[error("nothing was loaded: {0}")]
+    Dictionary(#[source] GraphError),
     /// The existing graph cannot be read, or the new one cannot be written.
-    Directory(OpenError),
-}
-
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Input(error) => {
-                write!(
-                    f,
-                    "the edge list cannot be read: {error}; nothing was loaded"
-                )
-            }
-            Self::Line { number, why } => write!(
-                f,
-                "line {number}: {why}; nothing was loaded; correct the line, or skip invalid \
-                 lines with --skip-bad"
-            ),
-            Self::Dictionary(error) => write!(f, "nothing was loaded: {error}"),
-            Self::Directory(error) => error.fmt(f),
-        }
-    }
-}
-
-impl Error for LoadError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Input(error) => Some(error),
-            Self::Dictionary(error) => Some(error),
-            Self::Directory(error) => Some(error),
-            Self::Line { .. } => None,
-        }
-    }
+    #[error("{0}")]
+    Directory(#[source] OpenError),
 }
 
 /// Adds the edges of `input`, one subscriber and subject a line, to the graph in `directory`. Blank

@@ -7,11 +7,8 @@ use std::collections::BTreeSet;
 use std::mem;
 
 use crate::key::Key;
+use crate::limits::Limits;
 use crate::sync::Mutex;
-
-/// Most subscribers recorded at a time: a second of changes of a busy server. Beyond it, all count
-/// as changed.
-const RECORDED_MAX: usize = if cfg!(test) { 4 } else { 65_536 };
 
 /// Subscribers whose subscriptions have changed since they were last taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +21,11 @@ pub enum Changed {
 
 /// Recorded changes. Owned by the graph, for its whole life.
 #[derive(Debug)]
-pub(crate) struct ChangedSubscribers(Mutex<Record>);
+pub(crate) struct ChangedSubscribers {
+    record: Mutex<Record>,
+    /// Most subscribers recorded at a time.
+    recorded_max: usize,
+}
 
 #[derive(Debug, Default)]
 struct Record {
@@ -33,18 +34,21 @@ struct Record {
 }
 
 impl ChangedSubscribers {
-    pub(crate) fn new() -> Self {
-        Self(Mutex::default())
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            record: Mutex::default(),
+            recorded_max: limits.changed_max,
+        }
     }
 
     /// Records that the subscriptions of a subscriber have changed.
     pub(crate) fn record(&self, subscriber: Key) {
-        let recorded = &mut *self.0.lock();
+        let recorded = &mut *self.record.lock();
         if recorded.are_too_many {
             return;
         }
         recorded.subscribers.insert(subscriber);
-        if recorded.subscribers.len() > RECORDED_MAX {
+        if recorded.subscribers.len() > self.recorded_max {
             recorded.are_too_many = true;
             recorded.subscribers.clear();
         }
@@ -52,7 +56,7 @@ impl ChangedSubscribers {
 
     /// Takes all recorded changes.
     pub(crate) fn take(&self) -> Changed {
-        let recorded = mem::take(&mut *self.0.lock());
+        let recorded = mem::take(&mut *self.record.lock());
         match recorded.are_too_many {
             true => Changed::OfAny,
             false => Changed::Of(recorded.subscribers.into_iter().collect()),
@@ -70,13 +74,13 @@ mod tests {
 
     #[test]
     fn each_subscriber_is_taken_once_and_too_many_are_all() {
-        let changed = ChangedSubscribers::new();
+        let changed = ChangedSubscribers::new(&Limits::SMALL);
         for number in [3, 1, 3, 2] {
             changed.record(key(number));
         }
         assert_eq!(changed.take(), Changed::Of(vec![key(1), key(2), key(3)]));
         assert_eq!(changed.take(), Changed::Of(Vec::new()));
-        for number in 0..=RECORDED_MAX as u32 {
+        for number in 0..=Limits::SMALL.changed_max as u32 {
             changed.record(key(number));
         }
         assert_eq!(changed.take(), Changed::OfAny);

@@ -10,19 +10,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::adjacency::Direction;
-use crate::batch::{Batch, Progress};
+use crate::batch;
 use crate::change::{Answer, Change, Effect};
 use crate::error::GraphError;
 use crate::id::Id;
 use crate::key::Key;
+use crate::limits::Limits;
 use crate::memory::Memory;
 use crate::places::LogPlaces;
 use crate::replica::Replica;
 use crate::rows::{RowChanges, Rows};
-use crate::store::{Directory, OpenError, Sidecar, Snapshot, Store};
+use crate::store::{Commits, Directory, OpenError, Snapshot, Store};
 use crate::sync::Mutex;
-#[cfg(any(test, feature = "sim"))]
-use crate::writer::Work;
 use crate::writer::Writer;
 
 /// Directed graph of subscriptions. Owned by the server for its whole life and shared by all its
@@ -59,10 +58,7 @@ pub struct Graph {
 }
 
 /// Path of changes into the graph. Owned by the graph.
-#[cfg_attr(
-    test,
-    expect(clippy::large_enum_variant, reason = "locks are larger in tests")
-)]
+#[expect(clippy::large_enum_variant, reason = "a process has one")]
 enum Changes {
     /// Changes are made in memory only, one at a time.
     Direct(Mutex<()>),
@@ -114,44 +110,17 @@ impl Graph {
     /// is damaged, foreign or of a newer format. The file is not changed.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let directory = Directory::lock(path)?;
-        let disk = directory.disk()?;
-        let opened = Store::open(disk).map_err(|refusal| refusal.of(directory.file()))?;
-        let (store, memory) = opened;
-        Self::durable(store, memory, Some(directory)).map_err(|error| OpenError::Directory {
-            path: path.to_owned(),
-            error,
-        })
-    }
-
-    fn durable(
-        mut store: Store,
-        memory: Memory,
-        directory: Option<Directory>,
-    ) -> std::io::Result<Self> {
+        let (mut store, memory) = load(&directory)?;
         let memory = Arc::new(memory);
         let rows = Mutex::new(store.take_rows());
-        let writer = Writer::start(store, Arc::clone(&memory))?;
+        let writer = Writer::start(store, Arc::clone(&memory));
+        let writer = writer.map_err(|error| directory.failed(error))?;
         Ok(Self {
             memory,
             changes: Changes::Durable(writer),
             rows,
-            directory,
+            directory: Some(directory),
         })
-    }
-
-    /// A durable graph whose writer has no thread, and the work of that writer.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn without_thread(mut store: Store, memory: Memory) -> (Self, Work) {
-        let memory = Arc::new(memory);
-        let rows = Mutex::new(store.take_rows());
-        let (writer, work) = Writer::without_thread(store, Arc::clone(&memory));
-        let graph = Self {
-            memory,
-            changes: Changes::Durable(writer),
-            rows,
-            directory: None,
-        };
-        (graph, work)
     }
 
     /// Stops taking changes, writes those that wait to disk, and closes the file. The graph can
@@ -172,37 +141,21 @@ impl Graph {
     ///
     /// When the disk fails or the graph has ended.
     pub fn snapshot(&self) -> Result<Option<Snapshot>, GraphError> {
-        let writer = match &self.changes {
-            Changes::Direct(_) => return Ok(None),
-            Changes::Replicated(replica) => return replica.snapshot().transpose(),
-            Changes::Durable(writer) => writer,
-        };
-        let (answer, answered) = std::sync::mpsc::sync_channel(1);
-        writer.snapshot(move |snapshot| {
-            // The receiver is gone only if its thread has panicked.
-            let _ = answer.send(snapshot);
-        });
-        answered.recv().unwrap_or(Err(GraphError::Ended)).map(Some)
+        match &self.changes {
+            Changes::Direct(_) => Ok(None),
+            Changes::Replicated(replica) => replica.snapshot().transpose(),
+            Changes::Durable(writer) => writer.snapshot().map(Some),
+        }
     }
 
-    /// Copies the graph on disk to a file that is deleted when it is closed. `None` if the graph is
-    /// in memory only. Waits for the writer, which goes on while the copy is made.
+    /// Copies the graph on disk. `None` if the graph is in memory only. Waits for the writer, which
+    /// goes on while the copy is made. A graph that follows a log and is
+    /// [opened](Self::open_in_log) with the copy continues after the last position in it.
     ///
     /// # Errors
     ///
     /// When the disk fails, another copy is being made, or the graph has ended.
-    pub fn copy(&self) -> Result<Option<File>, Box<dyn Error + Send + Sync>> {
-        Ok(self.copy_with_place()?.map(|copy| copy.file))
-    }
-
-    /// Copies the graph like [`copy`](Self::copy), and also returns the positions in the log that
-    /// are stored in the copy, if the graph follows a log. A graph that is
-    /// [opened](Self::open_in_log) with the copy continues after the last of them.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`copy`](Self::copy).
-    pub fn copy_with_place(&self) -> Result<Option<GraphCopy>, Box<dyn Error + Send + Sync>> {
+    pub fn copy(&self) -> Result<Option<GraphCopy>, Box<dyn Error + Send + Sync>> {
         let (Some(directory), Some(snapshot)) = (&self.directory, self.snapshot()?) else {
             return Ok(None);
         };
@@ -211,16 +164,16 @@ impl Graph {
         Ok(Some(GraphCopy { file, log }))
     }
 
-    /// Opens a file that another crate keeps beside the graph; `None` if there is none, or if the
-    /// graph is in memory only. For a backup, open it after making the [`copy`](Self::copy), so
-    /// that it has everything that the copy refers to.
+    /// Opens the [original terms](crate::ID_TERMS_FILE) of ids; `None` if there are none, or if the
+    /// graph is in memory only. For a backup, open them after making the [`copy`](Self::copy), so
+    /// that they have everything that the copy refers to.
     ///
     /// # Errors
     ///
     /// When the file exists and cannot be opened.
-    pub fn open_sidecar(&self, sidecar: Sidecar) -> io::Result<Option<File>> {
+    pub fn open_id_terms(&self) -> io::Result<Option<File>> {
         match &self.directory {
-            Some(directory) => directory.open_sidecar(sidecar),
+            Some(directory) => directory.open_id_terms(),
             None => Ok(None),
         }
     }
@@ -263,13 +216,7 @@ impl Graph {
     /// in memory only, else on the writer's thread when they are on disk. `done` must not block.
     pub fn submit(&self, changes: Vec<Change>, done: impl FnOnce(Answer) + Send + 'static) {
         match &self.changes {
-            Changes::Direct(turn) => {
-                let mut answer = Answer::with_capacity(changes.len());
-                for change in &changes {
-                    answer.push(self.change(turn, change));
-                }
-                done(answer);
-            }
+            Changes::Direct(turn) => done(self.change_in(turn, &changes)),
             Changes::Durable(writer) => writer.submit(changes, done),
             Changes::Replicated(_) => done(vec![Err(GraphError::Replicated); changes.len()]),
         }
@@ -281,10 +228,10 @@ impl Graph {
     ///
     /// When the graph has ended, cannot take another id, or cannot write to its disk.
     pub fn change_now(&self, change: Change) -> Result<Effect, GraphError> {
-        if let Changes::Direct(turn) = &self.changes {
-            return self.change(turn, &change);
-        }
-        let mut answer = self.change_all_now(vec![change]);
+        let mut answer = match &self.changes {
+            Changes::Direct(turn) => self.change_in(turn, &[change]),
+            _ => self.change_all_now(vec![change]),
+        };
         answer.pop().expect("an effect for each change")
     }
 
@@ -411,6 +358,26 @@ impl Graph {
         }
     }
 
+    /// Returns the counts of commits to disk; `None` if the graph is in memory only.
+    pub fn commits(&self) -> Option<Commits> {
+        self.memory.commits.get().map(|commits| commits.read())
+    }
+
+    /// Returns the number of changes that wait for a commit and its answer. Changes of a replicated
+    /// log wait in the log and are not counted.
+    pub fn waiting_changes(&self) -> usize {
+        match &self.changes {
+            Changes::Durable(writer) => writer.waiting(),
+            Changes::Direct(_) | Changes::Replicated(_) => 0,
+        }
+    }
+
+    /// Makes changes in a graph that is in memory only.
+    fn change_in(&self, turn: &Mutex<()>, changes: &[Change]) -> Answer {
+        let _turn = turn.lock();
+        batch::apply_all(&self.memory, changes, |_| ())
+    }
+
     /// Counts ids and edges. Shards are counted one after another, so concurrent changes may be
     /// counted in part.
     pub fn counts(&self) -> Counts {
@@ -422,32 +389,21 @@ impl Graph {
             dictionary_entries,
         }
     }
+}
 
-    /// Makes one change in a graph that is in memory only.
-    fn change(&self, turn: &Mutex<()>, change: &Change) -> Result<Effect, GraphError> {
-        let _turn = turn.lock();
-        let mut effect = Effect::default();
-        loop {
-            let mut batch = Batch::new(&self.memory);
-            let progress = batch.add(change)?;
-            batch.apply(&batch.net());
-            match progress {
-                Progress::Done(rest) => {
-                    effect += rest;
-                    return Ok(effect);
-                }
-                Progress::Slice(slice) => effect += slice,
-            }
-        }
-    }
+/// Loads the graph of a directory; first writes an empty one if there is none.
+fn load(directory: &Directory) -> Result<(Store, Memory), OpenError> {
+    let opened = Store::open(directory.disk()?, Limits::USUAL);
+    opened.map_err(|refusal| refusal.of(directory.file()))
 }
 
 /// Records of changes for other crates.
 mod changes;
-/// Metrics of the disk.
-mod metrics;
 /// Graphs that follow the log of a cluster.
 mod replicated;
+/// Graphs without a thread.
+#[cfg(any(test, feature = "sim"))]
+mod sim;
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,6 @@
 
 mod json;
 
-use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
@@ -34,7 +33,8 @@ pub const ID_INTEGER_MAX: u64 = (1 << 53) - 1;
 /// assert_eq!(Id::parse(""), Err(IdError::Empty));
 /// assert_eq!(Id::integer(1 << 53), Err(IdError::IntegerTooLarge));
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[serde(untagged)]
 pub enum Id {
     /// An integer of at most [`ID_INTEGER_MAX`].
     Integer(u64),
@@ -85,12 +85,8 @@ fn canonical_integer(text: &str) -> Option<u64> {
     let digits = text.as_bytes();
     let canonical =
         digits.iter().all(u8::is_ascii_digit) && (digits[0] != b'0' || digits.len() == 1);
-    let integer = if canonical {
-        text.parse().ok()?
-    } else {
-        return None;
-    };
-    (integer <= ID_INTEGER_MAX).then_some(integer)
+    let integer = text.parse().ok().filter(|_| canonical);
+    integer.filter(|&integer| integer <= ID_INTEGER_MAX)
 }
 
 impl fmt::Display for Id {
@@ -117,51 +113,27 @@ impl From<u32> for Id {
 }
 
 /// Reason why a value is not an id. Its `Display` is a sentence for the client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
     /// The text is empty.
+    #[error("the id is empty; an id must have 1 to {ID_BYTES_MAX} bytes")]
     Empty,
     /// The text has more than [`ID_BYTES_MAX`] bytes.
+    #[error("the id has {bytes} bytes; an id must have 1 to {ID_BYTES_MAX} bytes")]
     TooLong {
         /// Length of the text, in bytes.
         bytes: usize,
     },
     /// The text has a control character: C0, DEL or C1.
+    #[error("the id has a control character at byte {at}; remove it")]
     ControlCharacter {
         /// Offset of the first control character, in bytes.
         at: usize,
     },
     /// The integer is above [`ID_INTEGER_MAX`].
+    #[error("the id is an integer above {ID_INTEGER_MAX}; use a smaller one, or a string")]
     IntegerTooLarge,
 }
-
-impl fmt::Display for IdError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => {
-                write!(
-                    f,
-                    "the id is empty; an id must have 1 to {ID_BYTES_MAX} bytes"
-                )
-            }
-            Self::TooLong { bytes } => {
-                write!(
-                    f,
-                    "the id has {bytes} bytes; an id must have 1 to {ID_BYTES_MAX} bytes"
-                )
-            }
-            Self::ControlCharacter { at } => {
-                write!(f, "the id has a control character at byte {at}; remove it")
-            }
-            Self::IntegerTooLarge => write!(
-                f,
-                "the id is an integer above {ID_INTEGER_MAX}; use a smaller one, or a string"
-            ),
-        }
-    }
-}
-
-impl Error for IdError {}
 
 #[cfg(test)]
 mod tests;

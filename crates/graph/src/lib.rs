@@ -14,6 +14,8 @@ mod id;
 mod key;
 /// Errors of the graph.
 mod error;
+/// Bounds that tests make smaller.
+mod limits;
 /// Keys of interned ids, with reference counts.
 mod dictionary;
 /// Edges in memory, in both directions.
@@ -59,6 +61,6 @@ pub use key::{INTERNED_FROM, Key};
 pub use places::{Checkpoint, LogPlaces, StoredPlace};
 pub use rows::{RowChanges, Rows};
 pub use store::{
-    Check, Commits, Directory, ExportError, ListFormat, OpenError, Pairs, Sidecar, Snapshot,
+    Check, Commits, Directory, ExportError, ID_TERMS_FILE, ListFormat, OpenError, Pairs, Snapshot,
     Statistics,
 };

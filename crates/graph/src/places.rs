@@ -22,6 +22,16 @@ pub struct LogPlaces {
     pub earlier: Vec<Checkpoint>,
 }
 
+impl LogPlaces {
+    /// Returns the position before the first entry of a log.
+    pub(crate) fn before_all(epoch: &str) -> Self {
+        Self {
+            epoch: epoch.into(),
+            ..Self::default()
+        }
+    }
+}
+
 /// Progress of a graph on disk that follows a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoredPlace {

@@ -10,8 +10,8 @@ mod storage;
 
 use std::sync::Arc;
 
-use crate::batch::{Batch, Progress};
-use crate::change::{Answer, Change, Effect};
+use crate::batch;
+use crate::change::{Answer, Change};
 use crate::error::GraphError;
 use crate::memory::Memory;
 use crate::places::{Checkpoint, LogPlaces, StoredPlace};
@@ -21,15 +21,12 @@ use crate::sync::Mutex;
 pub(crate) use pending::Pending;
 use storage::Storage;
 
-/// Maximum number of edges in a batch, which bounds the working memory.
-const EDGES_PER_BATCH_MAX: usize = 16_384;
-
 /// State of a graph that follows a log. Owned by the graph.
 pub(crate) struct Replica {
     /// Positions that were stored when the graph was opened.
-    start: LogPlaces,
+    pub(crate) start: LogPlaces,
     /// Whether the rows of the last position were stored, too.
-    has_rows: bool,
+    pub(crate) has_rows: bool,
     /// Changes since the last position. Locked by the one thread that applies the log.
     open: Mutex<Pending>,
     /// `None` if the graph is in memory only.
@@ -37,19 +34,14 @@ pub(crate) struct Replica {
 }
 
 impl Replica {
-    /// Creates the replica of an empty graph in memory.
-    pub(crate) fn memory(epoch: &str) -> Self {
-        let start = LogPlaces {
-            epoch: epoch.into(),
-            ..LogPlaces::default()
-        };
-        Self::new(start, true, None)
-    }
-
-    /// Creates the replica of a graph in memory that was loaded from a copy.
-    pub(crate) fn loaded(store: &Store, start: LogPlaces) -> Self {
-        let has_rows = store.log().is_none_or(|log| log.has_rows);
-        Self::new(start, has_rows, None)
+    /// Creates the replica of a graph in memory.
+    pub(crate) fn memory(start: LogPlaces, has_rows: bool) -> Self {
+        Self {
+            start,
+            has_rows,
+            open: Mutex::default(),
+            storage: None,
+        }
     }
 
     /// Creates the replica of a graph on disk and starts its thread.
@@ -58,22 +50,12 @@ impl Replica {
         memory: Arc<Memory>,
         start: LogPlaces,
     ) -> std::io::Result<Self> {
-        let has_rows = store.log().is_none_or(|log| log.has_rows);
-        let storage = Storage::start(store, memory, &start)?;
-        Ok(Self::new(start, has_rows, Some(storage)))
-    }
-
-    fn new(start: LogPlaces, has_rows: bool, storage: Option<Storage>) -> Self {
-        Self {
-            start,
-            has_rows,
-            open: Mutex::default(),
+        let has_rows = store.has_rows();
+        let storage = Some(Storage::start(store, memory, &start)?);
+        Ok(Self {
             storage,
-        }
-    }
-
-    pub(crate) const fn has_rows(&self) -> bool {
-        self.has_rows
+            ..Self::memory(start, has_rows)
+        })
     }
 
     /// Changes rows. They are written to disk with the next position.
@@ -83,10 +65,6 @@ impl Replica {
         }
     }
 
-    pub(crate) const fn start(&self) -> &LogPlaces {
-        &self.start
-    }
-
     /// Makes changes in memory, in order.
     pub(crate) fn apply<'a>(
         &self,
@@ -94,37 +72,11 @@ impl Replica {
         changes: impl IntoIterator<Item = &'a Change>,
     ) -> Answer {
         let mut open = self.open.lock();
-        let mut answer = Answer::new();
-        let (mut left, mut part) = (changes.into_iter().peekable(), Effect::default());
-        while left.peek().is_some() {
-            let mut batch = Batch::new(memory);
-            while let Some(change) = left.peek()
-                && batch.len() < EDGES_PER_BATCH_MAX
-            {
-                match batch.add(change) {
-                    Ok(Progress::Done(effect)) => {
-                        part += effect;
-                        answer.push(Ok(std::mem::take(&mut part)));
-                        left.next();
-                    }
-                    // No other thread changes the graph, so all slices appear as one change.
-                    Ok(Progress::Slice(effect)) => {
-                        part += effect;
-                        break;
-                    }
-                    Err(error) => {
-                        answer.push(Err(error));
-                        left.next();
-                    }
-                }
-            }
-            let net = batch.net();
-            batch.apply(&net);
+        batch::apply_all(memory, changes, |net| {
             if self.storage.is_some() {
-                open.add(&net);
+                open.add(net);
             }
-        }
-        answer
+        })
     }
 
     /// Returns the number of edges changed since the last position, plus the weight of the rows in
@@ -136,8 +88,13 @@ impl Replica {
     /// Hands the applied changes to the disk, as the graph at this position.
     pub(crate) fn place(&self, checkpoint: Checkpoint, is_kept: bool) {
         if let Some(storage) = &self.storage {
-            let pending = std::mem::take(&mut *self.open.lock());
-            storage.place(pending, checkpoint, is_kept);
+            let mut pending = std::mem::take(&mut *self.open.lock());
+            pending.places = Some(LogPlaces {
+                epoch: self.start.epoch.clone(),
+                earlier: is_kept.then(|| checkpoint.clone()).into_iter().collect(),
+                last: checkpoint,
+            });
+            storage.place(pending);
         }
     }
 

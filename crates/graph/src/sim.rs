@@ -3,17 +3,34 @@
 //! For simulations: no part of a release.
 
 use std::sync::Arc;
+use std::time::Duration;
 use std::{fmt, io};
 
 use simulated::disk::{self, File};
 
 use crate::graph::Graph;
+use crate::limits::Limits;
 use crate::memory::Memory;
 use crate::store::{Disk, Nothing, OpenError, Refusal, Store, fill};
 use crate::writer::Work;
 
 /// What stands for the path of the file in errors.
 const NAME: &str = "a simulated disk";
+
+impl Limits {
+    /// Small bounds, which a handful of changes reaches.
+    pub(crate) const SMALL: Self = Self {
+        group_additions_max: 8,
+        changed_max: 4,
+        pending_min: 256,
+        blocks_per_commit_min: 1,
+        block_bytes_max: 256,
+        checkpoints_max: 4,
+        edges_waiting_max: 64,
+        commit_interval: Duration::from_millis(2),
+        edges_per_commit: 32,
+    };
+}
 
 /// The writer of a graph, without its thread. Owned by whoever lets it take its steps.
 pub struct SimWriter(Work);
@@ -40,14 +57,17 @@ impl SimWriter {
 /// When the file is damaged, or the disk fails.
 pub fn open(disk: &disk::Disk, pending_min: usize) -> Result<(Graph, SimWriter), OpenError> {
     let shared: Arc<dyn Disk> = Arc::new(disk.file());
+    let limits = Limits {
+        pending_min,
+        ..Limits::SMALL
+    };
     let opened = (|| -> Result<(Store, Memory), Refusal> {
         if shared.len()? == 0 {
-            fill(Arc::clone(&shared), Nothing)?;
+            fill(Arc::clone(&shared), Nothing, &limits)?;
         }
-        Store::open(shared)
+        Store::open(shared, limits)
     })();
-    let (mut store, memory) = opened.map_err(|refusal| refusal.of(NAME.into()))?;
-    store.fold_at(pending_min);
+    let (store, memory) = opened.map_err(|refusal| refusal.of(NAME.into()))?;
     let (graph, work) = Graph::without_thread(store, memory);
     Ok((graph, SimWriter(work)))
 }

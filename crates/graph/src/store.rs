@@ -7,19 +7,18 @@
 mod block;
 mod blocks;
 mod check;
-mod copy;
+pub(crate) mod copy;
 mod directory;
 mod disk;
 mod error;
 mod export;
 mod format;
-pub(crate) mod in_memory;
+mod id_terms;
 mod journal;
 mod load;
 mod log;
 mod metrics;
 mod rows;
-mod sidecar;
 mod snapshot;
 mod statistics;
 mod sweep;
@@ -30,8 +29,10 @@ use std::sync::Arc;
 use redb::{Database, ReadableDatabase};
 
 use crate::batch::Net;
-use crate::key::Key;
+use crate::error::GraphError;
+use crate::limits::Limits;
 use crate::memory::Memory;
+use crate::places::LogPlaces;
 use crate::rows::{RowChanges, Rows};
 pub(crate) use block::{Pair, other, owner, pair};
 pub use check::Check;
@@ -42,19 +43,15 @@ pub(crate) use directory::{Nothing, fill};
 pub(crate) use disk::Disk;
 use disk::Tracked;
 pub use error::OpenError;
-pub(crate) use error::{Refusal, StoreError};
+pub(crate) use error::Refusal;
 pub use export::{ExportError, ListFormat};
-pub(crate) use log::{InLog, LogWrite};
+pub use id_terms::ID_TERMS_FILE;
+pub(crate) use log::InLog;
 pub(crate) use metrics::CommitCounts;
 pub use metrics::Commits;
-pub use sidecar::Sidecar;
 pub use snapshot::{Pairs, Snapshot};
 pub use statistics::Statistics;
 use sweep::Sweep;
-
-/// Number of journalled edges at which a sweep begins, unless the graph is large. Reading that many
-/// at start takes some hundredths of a second.
-const PENDING_MIN: usize = if cfg!(test) { 256 } else { 65_536 };
 
 /// Number of stored edges for each journalled edge at which a sweep of a large graph begins. So the
 /// cost of a sweep for each change does not grow with the graph, and the journal stays a small part
@@ -65,8 +62,7 @@ const PENDING_SHARE: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Store {
     disk: Arc<Tracked>,
-    /// [`PENDING_MIN`], but in simulations.
-    pending_min: usize,
+    pub(crate) limits: Limits,
     commits: Arc<CommitCounts>,
     /// The database; None after a failure until the file is opened again.
     database: Option<Database>,
@@ -87,25 +83,26 @@ pub(crate) struct Store {
 #[derive(Debug)]
 struct Doubtful {
     row: u64,
-    named: Vec<Key>,
-    unnamed: Vec<(Key, String)>,
+    /// The opposite of its changes of names.
+    names: Net,
 }
 
 impl Doubtful {
     fn of(row: u64, net: &Net) -> Self {
         Self {
             row,
-            named: net.named.iter().map(|(key, _)| *key).collect(),
-            unnamed: (net.unnamed.iter())
-                .map(|(key, id)| (*key, id.to_string()))
-                .collect(),
+            names: Net {
+                named: net.unnamed.clone(),
+                unnamed: net.named.clone(),
+                ..Net::default()
+            },
         }
     }
 }
 
 impl Store {
     /// Opens the graph on `disk`, which must have a file of a graph, and loads it.
-    pub(crate) fn open(disk: Arc<dyn Disk>) -> Result<(Self, Memory), Refusal> {
+    pub(crate) fn open(disk: Arc<dyn Disk>, limits: Limits) -> Result<(Self, Memory), Refusal> {
         let disk = Arc::new(Tracked::new(disk));
         let database = tables::open(&disk)?;
         let memory = load::load(&database)?;
@@ -113,14 +110,14 @@ impl Store {
         let _ = memory.commits.set(Arc::clone(&commits));
         let mut store = Self {
             disk,
-            pending_min: PENDING_MIN,
+            limits,
             commits,
             database: None,
             row: 0,
             pending: Vec::new(),
             sweep: None,
             doubtful: None,
-            log: log::read_with_rows(&database.begin_read()?)?,
+            log: log::read(&database.begin_read()?)?,
             rows: rows::read(&database.begin_read()?)?,
         };
         store.read_journal(&database)?;
@@ -135,7 +132,7 @@ impl Store {
         net: &Net,
         edges: usize,
         rows: &RowChanges,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), GraphError> {
         let has_work = !net.edges.is_empty() || self.sweep.is_some() || !rows.is_empty();
         if has_work || self.doubtful.is_some() {
             // What changes nothing is answered too, and must not be untrue after a crash.
@@ -159,8 +156,8 @@ impl Store {
         net: &Net,
         edges: usize,
         rows: &RowChanges,
-        log: Option<LogWrite<'_>>,
-    ) -> Result<(), StoreError> {
+        log: Option<&LogPlaces>,
+    ) -> Result<(), GraphError> {
         debug_assert!(
             net.edges.is_empty() && rows.is_empty() || log.is_some(),
             "changes of the log have a position"
@@ -176,15 +173,15 @@ impl Store {
         })
     }
 
-    /// Folds the journal into the blocks as soon as it has so many edges.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) const fn fold_at(&mut self, pending_min: usize) {
-        self.pending_min = pending_min;
-    }
-
     /// Returns the places in a replicated log that the file had when it was opened.
     pub(crate) const fn log(&self) -> Option<&InLog> {
         self.log.as_ref()
+    }
+
+    /// Returns whether the file had the rows of its position in a log when it was opened. A file
+    /// without a position lacks none.
+    pub(crate) fn has_rows(&self) -> bool {
+        self.log.as_ref().is_none_or(|log| log.has_rows)
     }
 
     /// Takes the rows that were in the file when it was opened.
@@ -198,7 +195,7 @@ impl Store {
     }
 
     /// Returns a snapshot of the graph on disk.
-    pub(crate) fn snapshot(&mut self) -> Result<Snapshot, StoreError> {
+    pub(crate) fn snapshot(&mut self) -> Result<Snapshot, GraphError> {
         self.reopen()?;
         let database = self.database.as_ref().expect("opened just now");
         Snapshot::of(database).map_err(|error| self.disk.explain(error))
@@ -208,7 +205,7 @@ impl Store {
         &mut self,
         net: &Net,
         rows: &RowChanges,
-        log: Option<LogWrite<'_>>,
+        log: Option<&LogPlaces>,
     ) -> Result<(), redb::Error> {
         let commits = Arc::clone(&self.commits);
         commits.measure(|| self.write_now(net, rows, log))
@@ -218,20 +215,20 @@ impl Store {
         &mut self,
         net: &Net,
         rows: &RowChanges,
-        log: Option<LogWrite<'_>>,
+        log: Option<&LogPlaces>,
     ) -> Result<(), redb::Error> {
         let is_changed = !net.edges.is_empty() || !rows.is_empty();
         let database = self.database.as_ref().expect("opened before it is written");
         let transaction = database.begin_write()?;
         if !net.edges.is_empty() {
             journal::append(&transaction, self.row, net)?;
-            tables::write_name_changes(&transaction, net)?;
+            tables::write_names(&transaction, net)?;
         }
         rows::write(&transaction, rows)?;
         match log {
             Some(log) => {
                 tables::set_format(&transaction, format::FORMAT_OF_LOG)?;
-                log::write(&transaction, log)?;
+                log::write(&transaction, log, &self.limits)?;
             }
             // A change that does not come from the log makes the position invalid.
             None if self.log.is_some() && is_changed => {
@@ -241,7 +238,7 @@ impl Store {
             None => {}
         }
         if let Some(sweep) = &mut self.sweep {
-            sweep.step(&transaction, net.edges.len())?;
+            sweep.step(&transaction, net.edges.len(), &self.limits)?;
         }
         transaction.commit()?;
         if log.is_none() && is_changed {
@@ -258,7 +255,7 @@ impl Store {
     }
 
     fn begin_sweep(&mut self, edges: usize) {
-        let enough = self.pending_min.max(edges / PENDING_SHARE);
+        let enough = self.limits.pending_min.max(edges / PENDING_SHARE);
         if self.sweep.is_none() && self.pending.len() >= enough {
             let pending = std::mem::take(&mut self.pending);
             self.sweep = Some(Sweep::new(&pending, self.row));
@@ -273,7 +270,7 @@ impl Store {
     }
 
     /// Opens the file again after a failure, and undoes the failed commit if it is in the file.
-    fn reopen(&mut self) -> Result<(), StoreError> {
+    fn reopen(&mut self) -> Result<(), GraphError> {
         if self.database.is_some() {
             return Ok(());
         }
@@ -292,7 +289,7 @@ impl Store {
         };
         let transaction = database.begin_write()?;
         if journal::remove(&transaction, doubtful.row)? {
-            tables::undo_name_changes(&transaction, &doubtful.named, &doubtful.unnamed)?;
+            tables::write_names(&transaction, &doubtful.names)?;
             transaction.commit()?;
         } else {
             transaction.abort()?;

@@ -5,9 +5,12 @@
 
 mod job;
 mod queue;
+#[cfg(any(test, feature = "sim"))]
+mod sim;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 
 use crate::batch::Batch;
 use crate::change::{Answer, Change};
@@ -17,7 +20,7 @@ use crate::rows::RowChanges;
 use crate::store::{Snapshot, Store};
 use crate::sync::{Builder, JoinHandle, Mutex};
 use job::{Advanced, Job};
-use queue::{Queue, RowJob, Submission};
+use queue::{Queue, Submission};
 
 /// Maximum number of edges in one commit: 144 KiB of journal, written in milliseconds, so that no
 /// caller waits long for a large submission before its own.
@@ -47,7 +50,6 @@ impl Writer {
             memory,
             store,
             jobs: VecDeque::new(),
-            row_jobs: Vec::new(),
             answered: 0,
         };
         let writer = Self {
@@ -58,7 +60,8 @@ impl Writer {
     }
 
     pub(crate) fn submit(&self, changes: Vec<Change>, done: impl FnOnce(Answer) + Send + 'static) {
-        self.queue.push(Job::new(changes, Box::new(done)));
+        let job = Job::new(changes, Box::new(done));
+        self.queue.push(Submission::Changes(job));
     }
 
     pub(crate) fn submit_rows(
@@ -66,8 +69,9 @@ impl Writer {
         changes: RowChanges,
         done: impl FnOnce(Result<(), GraphError>) + Send + 'static,
     ) {
-        let done = Box::new(done);
-        self.queue.push_rows(RowJob { changes, done });
+        let done = |mut answer: Answer| done(answer.pop().expect("one effect").map(drop));
+        let job = Job::of_rows(changes, Box::new(done));
+        self.queue.push(Submission::Changes(job));
     }
 
     /// Returns the number of changes submitted but not answered.
@@ -75,12 +79,11 @@ impl Writer {
         self.queue.waiting()
     }
 
-    /// Requests a snapshot, which has all changes that were answered before.
-    pub(crate) fn snapshot(
-        &self,
-        done: impl FnOnce(Result<Snapshot, GraphError>) + Send + 'static,
-    ) {
-        self.queue.push_snapshot(Box::new(done));
+    /// Takes a snapshot, which has all changes that were answered before. Waits for the thread.
+    pub(crate) fn snapshot(&self) -> Result<Snapshot, GraphError> {
+        let (answer, answered) = sync_channel(1);
+        self.queue.push(Submission::Snapshot(answer));
+        answered.recv().unwrap_or(Err(GraphError::Ended))
     }
 
     /// Refuses further changes, makes the waiting ones, and closes the file.
@@ -105,8 +108,6 @@ pub(crate) struct Work {
     store: Store,
     /// Jobs taken from the queue and not done yet.
     jobs: VecDeque<Job>,
-    /// Changes of rows taken from the queue and not done yet.
-    row_jobs: Vec<RowJob>,
     /// Number of submissions answered with the last commit.
     answered: usize,
 }
@@ -116,18 +117,6 @@ impl Work {
         while self.take() {
             self.commit();
         }
-    }
-
-    /// Does what the thread does each time, and waits for nothing; false if there is nothing to do.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn step(&mut self) -> bool {
-        let (submissions, ended) = self.queue.take_now();
-        let is_idle = submissions.is_empty() && !self.is_busy();
-        if !is_idle {
-            self.note(submissions, ended);
-            self.commit();
-        }
-        !is_idle
     }
 
     fn is_busy(&self) -> bool {
@@ -150,11 +139,13 @@ impl Work {
         for submission in submissions {
             match submission {
                 Submission::Changes(job) => self.jobs.push_back(job),
-                Submission::Rows(job) => self.row_jobs.push(job),
-                Submission::Snapshot(done) => done(self.store.snapshot().map_err(Into::into)),
+                Submission::Snapshot(answer) => {
+                    // The receiver is gone only if its thread has panicked.
+                    let _ = answer.send(self.store.snapshot());
+                }
             }
         }
-        !(ended && self.jobs.is_empty() && self.row_jobs.is_empty())
+        !(ended && self.jobs.is_empty())
     }
 
     /// Makes as many changes as fit into one commit, and answers the jobs that are done.
@@ -175,20 +166,15 @@ impl Work {
         self.jobs.append(&mut later);
         let net = batch.net();
         let edges = self.memory.adjacency.counts().0;
-        let row_jobs = std::mem::take(&mut self.row_jobs);
-        let mut rows = RowChanges::new();
-        for job in &row_jobs {
-            rows.extend(job.changes.clone());
-        }
+        let rows = done.iter().filter_map(Job::rows).cloned();
+        let rows: RowChanges = rows.flatten().collect();
         let committed = self.store.commit(&net, edges, &rows);
-        let rows_committed = committed.as_ref().map(|&()| ()).map_err(Clone::clone);
         match committed {
             Ok(()) => {
                 batch.apply(&net);
                 self.jobs.iter_mut().for_each(Job::settle);
             }
             Err(error) => {
-                let error = GraphError::from(error);
                 let (failed, waiting): (VecDeque<_>, _) =
                     self.jobs.drain(..).partition(Job::is_in_commit);
                 self.jobs = waiting;
@@ -197,13 +183,8 @@ impl Work {
             }
         }
         drop(batch);
-        self.answered = done.len() + row_jobs.len();
-        let row_weight: usize = row_jobs.iter().map(RowJob::weight).sum();
-        let changes: usize = done.iter().map(Job::len).sum();
-        self.queue.answered(changes + row_weight);
-        for job in row_jobs {
-            (job.done)(rows_committed.clone().map_err(GraphError::from));
-        }
+        self.answered = done.len();
+        self.queue.answered(done.iter().map(Job::len).sum());
         for job in done {
             job.answer();
         }

@@ -185,10 +185,4 @@ impl Departures {
     pub fn leaving(&self) -> usize {
         self.deadlines.len()
     }
-
-    /// Returns the bytes that deadlines and the wheel take.
-    pub fn leaving_bytes(&self) -> usize {
-        let wheel = self.wheel.iter().map(|bucket| bucket.capacity());
-        self.deadlines.allocation_size() + wheel.sum::<usize>() * size_of::<Key>()
-    }
 }

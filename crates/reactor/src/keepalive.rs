@@ -1,10 +1,14 @@
 //! Keepalive probes: when a silent peer is asked whether it is still there.
 
+use std::io;
+use std::os::fd::AsFd;
 use std::time::Duration;
+
+use rustix::net::sockopt;
 
 /// Unanswered probes before a connection ends. One packet may be lost, and a burst of probes loses
 /// many at once.
-pub(crate) const PROBES: u32 = 3;
+const PROBES: u32 = 3;
 
 /// Shortest time that the kernel takes for either value.
 const SECOND: Duration = Duration::from_secs(1);
@@ -49,6 +53,26 @@ impl Keepalive {
             interval: (user_timeout / PROBES).max(SECOND),
         }
     }
+}
+
+/// Sets the options of a socket by which small writes leave at once, and a connection whose peer is
+/// gone ends.
+pub(crate) fn prepare(
+    socket: impl AsFd,
+    user_timeout: Duration,
+    keepalive: Option<Keepalive>,
+) -> io::Result<()> {
+    let socket = socket.as_fd();
+    sockopt::set_tcp_nodelay(socket, true)?;
+    let timeout = u32::try_from(user_timeout.as_millis()).unwrap_or(u32::MAX);
+    sockopt::set_tcp_user_timeout(socket, timeout)?;
+    if let Some(Keepalive { idle, interval }) = keepalive {
+        sockopt::set_tcp_keepidle(socket, idle)?;
+        sockopt::set_tcp_keepintvl(socket, interval)?;
+        sockopt::set_tcp_keepcnt(socket, PROBES)?;
+        sockopt::set_socket_keepalive(socket, true)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

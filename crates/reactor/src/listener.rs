@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use nix::sys::socket::setsockopt;
 use nix::{libc, setsockopt_impl, sockopt_impl};
-use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::keepalive::{Keepalive, PROBES};
+use crate::keepalive::{self, Keepalive};
 
 sockopt_impl!(
     /// Seconds for which a connection is not reported before something has come on it.
@@ -132,20 +132,12 @@ pub fn listen(address: SocketAddr, options: &ListenerOptions) -> io::Result<Owne
 
 /// Sets the options that accepted sockets inherit.
 fn prepare(socket: &Socket, options: &ListenerOptions) -> io::Result<()> {
-    socket.set_tcp_nodelay(true)?;
-    socket.set_tcp_user_timeout(Some(options.user_timeout))?;
+    keepalive::prepare(socket, options.user_timeout, options.keepalive)?;
     if let Some(SendBuffer { bytes, unsent }) = options.send_buffer {
         socket.set_send_buffer_size(bytes as usize)?;
         setsockopt(socket, UnsentMax, &unsent)?;
     }
-    let Some(keepalive) = options.keepalive else {
-        return Ok(());
-    };
-    let probes = TcpKeepalive::new()
-        .with_time(keepalive.idle)
-        .with_interval(keepalive.interval)
-        .with_retries(PROBES);
-    socket.set_tcp_keepalive(&probes)
+    Ok(())
 }
 
 /// Prepares an inherited listening socket for a worker. Other workers may share the socket.

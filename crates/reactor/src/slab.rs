@@ -189,18 +189,6 @@ impl<T> Slab<T> {
         }
     }
 
-    /// The record in a slot, if there is one, with its name.
-    pub fn at_mut(&mut self, index: u32) -> Option<(SlotKey, &mut T)> {
-        let chunk = self.chunks.get_mut(index as usize / CHUNK)?;
-        match chunk.get_mut(index as usize % CHUNK)? {
-            &mut Slot {
-                generation,
-                entry: Entry::Taken(ref mut record),
-            } => Some((SlotKey { index, generation }, record)),
-            _ => None,
-        }
-    }
-
     fn slot_mut(&mut self, index: u32) -> &mut Slot<T> {
         &mut self.chunks[index as usize / CHUNK][index as usize % CHUNK]
     }

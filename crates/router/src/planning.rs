@@ -14,83 +14,63 @@ use crate::sync::AtomicU64;
 /// All operations are sequentially consistent: a publisher that is not seen in its counter must
 /// itself see the new period.
 #[derive(Debug, Default)]
-pub(crate) struct Planning<A = AtomicU64> {
+pub(crate) struct Planning {
     /// The current period.
-    period: A,
+    period: AtomicU64,
     /// Publishers that are planning, by the lowest bit of the period in which they entered.
-    publishers: [A; 2],
-}
-
-/// Atomic integer: the tests run with one that they schedule.
-pub(crate) trait Atomic: Default {
-    fn get(&self) -> u64;
-    fn increment(&self);
-    fn decrement(&self);
-    /// Replaces the value if it is `current`. Returns the value that it has then.
-    fn replace(&self, current: u64, new: u64) -> u64;
-}
-
-impl Atomic for AtomicU64 {
-    fn get(&self) -> u64 {
-        self.load(Ordering::SeqCst)
-    }
-
-    fn increment(&self) {
-        self.fetch_add(1, Ordering::SeqCst);
-    }
-
-    fn decrement(&self) {
-        let publishers = self.fetch_sub(1, Ordering::SeqCst);
-        debug_assert!(publishers > 0, "a publisher leaves once");
-    }
-
-    fn replace(&self, current: u64, new: u64) -> u64 {
-        match self.compare_exchange(current, new, Ordering::SeqCst, Ordering::SeqCst) {
-            Ok(_) => new,
-            Err(value) => value,
-        }
-    }
+    publishers: [AtomicU64; 2],
 }
 
 /// Publisher that is planning. Leaves when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Entered<'a, A: Atomic = AtomicU64>(&'a A);
+pub(crate) struct Entered<'a>(&'a AtomicU64);
 
-impl<A: Atomic> Planning<A> {
+impl Planning {
     /// Enters the current period.
-    pub(crate) fn enter(&self) -> Entered<'_, A> {
+    pub(crate) fn enter(&self) -> Entered<'_> {
         loop {
-            let period = self.period.get();
-            let publishers = &self.publishers[parity(period)];
-            publishers.increment();
-            let entered = Entered(publishers);
-            // If the period has ended meanwhile, the counter of the publishers that the next one
-            // waits for may already have been read.
-            if self.period.get() == period {
+            if let Some(entered) = self.try_enter(self.period()) {
                 return entered;
             }
         }
     }
 
+    /// Enters a period unless it has ended: the counter of the publishers that the next one waits
+    /// for may already have been read.
+    fn try_enter(&self, period: u64) -> Option<Entered<'_>> {
+        let publishers = &self.publishers[parity(period)];
+        publishers.fetch_add(1, Ordering::SeqCst);
+        let entered = Entered(publishers);
+        (self.period() == period).then_some(entered)
+    }
+
     /// Returns the current period.
     pub(crate) fn period(&self) -> u64 {
-        self.period.get()
+        self.period.load(Ordering::SeqCst)
     }
 
     /// Ends the current period if all publishers of the period before it have left. Returns the
     /// current period.
     pub(crate) fn try_advance(&self) -> u64 {
-        let period = self.period.get();
-        match self.publishers[parity(period + 1)].get() {
-            0 => self.period.replace(period, period + 1),
+        let period = self.period();
+        match self.publishers[parity(period + 1)].load(Ordering::SeqCst) {
+            0 => self.end(period),
             _ => period,
         }
     }
+
+    /// Ends a period if it is the current one. Returns the current period.
+    fn end(&self, period: u64) -> u64 {
+        let (next, order) = (period + 1, Ordering::SeqCst);
+        let ended = self.period.compare_exchange(period, next, order, order);
+        ended.map_or_else(|current| current, |_| next)
+    }
 }
 
-impl<A: Atomic> Drop for Entered<'_, A> {
+impl Drop for Entered<'_> {
     fn drop(&mut self) {
-        self.0.decrement();
+        let publishers = self.0.fetch_sub(1, Ordering::SeqCst);
+        debug_assert!(publishers > 0, "a publisher leaves once");
     }
 }
 
@@ -100,7 +80,6 @@ const fn parity(period: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
     use std::sync::Arc;
 
     use scheduled::{Mutex, check, spawn, yield_now};
@@ -180,50 +159,19 @@ mod tests {
         check(5_000, || race(3));
     }
 
-    thread_local! {
-        /// What happens before the next increment of this thread.
-        static INTERRUPTION: Cell<Option<Box<dyn FnOnce()>>> = Cell::default();
-    }
-
-    /// Atomic integer whose increments can be interrupted.
-    #[derive(Default)]
-    struct Interrupted(AtomicU64);
-
-    impl Atomic for Interrupted {
-        fn get(&self) -> u64 {
-            self.0.get()
-        }
-
-        fn increment(&self) {
-            if let Some(interruption) = INTERRUPTION.take() {
-                interruption();
-            }
-            self.0.increment();
-        }
-
-        fn decrement(&self) {
-            self.0.decrement();
-        }
-
-        fn replace(&self, current: u64, new: u64) -> u64 {
-            self.0.replace(current, new)
-        }
-    }
-
     /// The scheduler above found no such order of steps in 400,000 runs.
     #[test]
     fn a_publisher_that_is_interrupted_while_it_enters_is_waited_for() {
-        let planning = Arc::new(Planning::<Interrupted>::default());
-        let meanwhile = Arc::clone(&planning);
-        INTERRUPTION.set(Some(Box::new(move || {
-            assert_eq!(meanwhile.try_advance(), 1);
-            // Another thread begins to end period 1, and is interrupted before it does.
-            assert_eq!(meanwhile.publishers[0].get(), 0);
-        })));
-        let entered = planning.enter();
+        let planning = Planning::default();
+        let period = planning.period();
+        assert_eq!(planning.try_advance(), 1);
+        // Another thread begins to end period 1, and is interrupted before it does.
+        assert_eq!(planning.publishers[0].load(Ordering::SeqCst), 0);
+        let entered = planning.try_enter(period);
+        let entered = entered.unwrap_or_else(|| planning.enter());
         // The publisher reads the directory now; then the session logs in.
         let live_from = planning.period() + 2;
-        planning.period.replace(1, 2);
+        planning.end(1);
         assert!(planning.try_advance() < live_from);
         drop(entered);
         assert_eq!(planning.try_advance(), live_from);
@@ -231,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_period_ends_when_the_publishers_of_the_one_before_have_left() {
-        let planning = Planning::<AtomicU64>::default();
+        let planning = Planning::default();
         assert_eq!(planning.try_advance(), 1);
         let early = planning.enter();
         assert_eq!(planning.try_advance(), 2, "it entered in this period");

@@ -103,13 +103,6 @@ impl<M: Mailboxes> Router<M> {
         }
     }
 
-    /// Returns this router with small slices, so that a handful of ids needs several.
-    #[cfg(test)]
-    pub(crate) const fn with_slice(mut self, slice: usize) -> Self {
-        self.slice = slice;
-        self
-    }
-
     /// Returns this router with a history of its events.
     #[must_use]
     pub fn with_history(self, limits: Limits) -> Self {
@@ -319,6 +312,14 @@ mod tests {
     use crate::event::{Event, Payload};
     use crate::plan::Parcel;
     use crate::session::WorkerId;
+
+    impl<M> Router<M> {
+        /// Returns this router with small slices, so that a handful of ids needs several.
+        pub(crate) const fn with_slice(mut self, slice: usize) -> Self {
+            self.slice = slice;
+            self
+        }
+    }
 
     /// One worker's mailbox.
     #[derive(Default)]

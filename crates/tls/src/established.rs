@@ -10,14 +10,14 @@ mod seal;
 use std::fmt;
 
 use crate::record::Partial;
-use crate::traffic::{Failed, Suite, TrafficKeys};
+use crate::traffic::{Suite, TrafficKeys};
 
 /// Records sealed under one key; then the server changes it.
 ///
 /// AES-GCM stays safe for 2^24.5 full records (RFC 8446, section 5.5); rustls changes keys after
 /// 2^24. Half of that leaves room, and a connection with 1,000 events a second gets there in two
 /// hours.
-pub(crate) const RECORDS_PER_KEY_MAX: u64 = if cfg!(test) { 50 } else { 1 << 23 };
+pub(crate) const RECORDS_PER_KEY_MAX: u64 = 1 << 23;
 
 /// Consecutive `KeyUpdate` messages that a peer may send without application data between them, as
 /// in BoringSSL. Each costs the server three derivations, and the peer 27 bytes.
@@ -30,8 +30,14 @@ pub(crate) struct Established {
     /// A record of the peer whose end has not arrived.
     partial: Partial,
     suite: Suite,
-    /// What both sides have said. A byte of bits.
-    said: Said,
+    /// Whether the peer asked for new keys, and none were sent since.
+    key_update_requested: bool,
+    /// Whether the peer sent `close_notify`.
+    peer_closed: bool,
+    /// Whether the server sent `close_notify` or another alert.
+    closed: bool,
+    /// Whether the handshake resumed an earlier session.
+    resumed: bool,
     /// Records without content in a row.
     empty_records: u8,
     /// `KeyUpdate` messages since the last application data.
@@ -39,33 +45,6 @@ pub(crate) struct Established {
     /// Bytes of a `KeyUpdate` message whose end is in a later record. What they were is known: all
     /// its bytes but the last are the same in every one.
     message_bytes: u8,
-}
-
-/// What has been said, as bits.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Said(u8);
-
-impl Said {
-    /// The peer asked for new keys, and none were sent since.
-    const KEY_UPDATE_REQUESTED: u8 = 1;
-    /// The peer sent `close_notify`.
-    const PEER_CLOSED: u8 = 1 << 1;
-    /// The server sent `close_notify`.
-    const CLOSED: u8 = 1 << 2;
-    /// The handshake resumed an earlier session.
-    const RESUMED: u8 = 1 << 3;
-
-    fn is(self, bit: u8) -> bool {
-        self.0 & bit != 0
-    }
-
-    fn set(&mut self, bit: u8) {
-        self.0 |= bit;
-    }
-
-    fn clear(&mut self, bit: u8) {
-        self.0 &= !bit;
-    }
 }
 
 impl Established {
@@ -76,16 +55,15 @@ impl Established {
         receive: TrafficKeys,
         resumed: bool,
     ) -> Self {
-        let mut said = Said::default();
-        if resumed {
-            said.set(Said::RESUMED);
-        }
         Self {
             send,
             receive,
             partial: Partial::default(),
             suite,
-            said,
+            key_update_requested: false,
+            peer_closed: false,
+            closed: false,
+            resumed,
             empty_records: 0,
             key_updates: 0,
             message_bytes: 0,
@@ -100,7 +78,7 @@ impl Established {
 
     /// Returns whether the handshake resumed an earlier session.
     pub(crate) fn resumed(&self) -> bool {
-        self.said.is(Said::RESUMED)
+        self.resumed
     }
 
     /// Bytes that wait for the end of their record.
@@ -113,13 +91,7 @@ impl fmt::Debug for Established {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Established")
             .field("suite", &self.suite)
-            .field("said", &self.said)
+            .field("closed", &self.closed)
             .finish_non_exhaustive()
-    }
-}
-
-impl From<Failed> for crate::TlsError {
-    fn from(_: Failed) -> Self {
-        Self::Internal
     }
 }

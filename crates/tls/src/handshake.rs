@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls::pki_types::UnixTime;
-use rustls::server::{ProducesTickets, ServerConnection};
+use rustls::server::ServerConnection;
 use rustls::time_provider::TimeProvider;
 use rustls::{ConnectionTrafficSecrets, HandshakeKind, KeyLog, ProtocolVersion};
 use zeroize::Zeroizing;
@@ -15,9 +15,10 @@ use zeroize::Zeroizing;
 use crate::connection::{Received, State};
 use crate::established::Established;
 use crate::kept::Kept;
-use crate::record::{CIPHERTEXT_12_BYTES_MAX, Oversized, Partial};
+use crate::record::{CIPHERTEXT_12_BYTES_MAX, Partial};
+use crate::tickets::ClockedTickets;
 use crate::traffic::{Suite, TrafficKeys};
-use crate::{ServerConfig, TicketKeys, TlsError};
+use crate::{ServerConfig, TlsError};
 
 /// Most bytes of a client until the handshake is done: two ClientHellos, because a
 /// HelloRetryRequest makes it send a second one, and the short messages at the end.
@@ -42,12 +43,12 @@ impl Handshake {
     pub(crate) fn new(config: &ServerConfig, now: UnixTime) -> Result<Self, TlsError> {
         let hooks = Arc::new(Hooks {
             now,
-            tickets: config.tickets().clone(),
             secrets: Mutex::default(),
         });
         let mut own = config.template();
         own.time_provider = Arc::<Hooks>::clone(&hooks);
-        own.ticketer = Arc::<Hooks>::clone(&hooks);
+        let clock = Arc::<Hooks>::clone(&hooks);
+        own.ticketer = Arc::new(ClockedTickets::new(config.tickets(), clock));
         let keep_rustls = config.options().keep_rustls;
         if !keep_rustls {
             own.key_log = Arc::<Hooks>::clone(&hooks);
@@ -86,10 +87,8 @@ impl Handshake {
         // accepted.
         let mut plaintext = Vec::new();
         while self.is_under_way() {
-            let record = match self.partial.next(ciphertext, CIPHERTEXT_12_BYTES_MAX) {
-                Ok(Some(record)) => record,
-                Ok(None) => break,
-                Err(Oversized) => return Err(TlsError::TooLarge),
+            let Some(record) = self.partial.next(ciphertext, CIPHERTEXT_12_BYTES_MAX)? else {
+                break;
             };
             self.received += record.len();
             let received = self.rustls.receive(&record, &mut plaintext, reply)?;
@@ -149,10 +148,9 @@ struct Secrets {
     server: Zeroizing<Vec<u8>>,
 }
 
-/// Callbacks of `rustls` during a handshake: the time, session tickets, and the log of secrets.
+/// Callbacks of `rustls` during a handshake: the time, and the log of secrets.
 pub(crate) struct Hooks {
     now: UnixTime,
-    tickets: TicketKeys,
     secrets: Mutex<Secrets>,
 }
 
@@ -166,24 +164,6 @@ impl Hooks {
 impl TimeProvider for Hooks {
     fn current_time(&self) -> Option<UnixTime> {
         Some(self.now)
-    }
-}
-
-impl ProducesTickets for Hooks {
-    fn enabled(&self) -> bool {
-        true
-    }
-
-    fn lifetime(&self) -> u32 {
-        TicketKeys::lifetime()
-    }
-
-    fn encrypt(&self, state: &[u8]) -> Option<Vec<u8>> {
-        self.tickets.encrypt(self.now, state)
-    }
-
-    fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
-        self.tickets.decrypt(self.now, ticket)
     }
 }
 

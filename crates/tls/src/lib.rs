@@ -34,9 +34,9 @@ mod established;
 mod alert;
 /// What ends a connection.
 mod error;
-/// A peer that breaks the rules.
+/// A simulated peer, which breaks the rules.
 #[cfg(any(test, fuzzing))]
-pub mod peer;
+pub mod sim;
 
 #[cfg(test)]
 mod tests;

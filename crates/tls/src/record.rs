@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::TlsError;
+
 /// A header: content type, version, length of the payload.
 pub(crate) const HEADER_BYTES: usize = 5;
 
@@ -33,10 +35,6 @@ pub(crate) fn payload_bytes(header: &[u8]) -> Option<usize> {
     Some(usize::from(u16::from_be_bytes([length[0], length[1]])))
 }
 
-/// A payload longer than the protocol allows.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Oversized;
-
 /// The beginning of a record whose end has not arrived. Nothing is allocated while there is none.
 #[derive(Default)]
 #[expect(
@@ -50,12 +48,13 @@ impl Partial {
     ///
     /// # Errors
     ///
-    /// [`Oversized`] as soon as a header announces a payload of more than `payload_max` bytes.
+    /// [`TlsError::TooLarge`] as soon as a header announces a payload of more than `payload_max`
+    /// bytes.
     pub(crate) fn next<'a>(
         &mut self,
         input: &mut &'a [u8],
         payload_max: usize,
-    ) -> Result<Option<Cow<'a, [u8]>>, Oversized> {
+    ) -> Result<Option<Cow<'a, [u8]>>, TlsError> {
         let Some(mut begun) = self.0.take() else {
             return match whole(input, payload_max)? {
                 Some(bytes) => {
@@ -79,7 +78,7 @@ impl Partial {
             return Ok(None);
         };
         if payload > payload_max {
-            return Err(Oversized);
+            return Err(TlsError::TooLarge);
         }
         let missing = HEADER_BYTES + payload - begun.len();
         append(&mut begun, input, missing);
@@ -97,9 +96,9 @@ impl Partial {
 }
 
 /// Returns the length of the record at the beginning of `input`, if all of it is there.
-fn whole(input: &[u8], payload_max: usize) -> Result<Option<usize>, Oversized> {
+fn whole(input: &[u8], payload_max: usize) -> Result<Option<usize>, TlsError> {
     match payload_bytes(input) {
-        Some(payload) if payload > payload_max => Err(Oversized),
+        Some(payload) if payload > payload_max => Err(TlsError::TooLarge),
         Some(payload) if input.len() >= HEADER_BYTES + payload => Ok(Some(HEADER_BYTES + payload)),
         _ => Ok(None),
     }

@@ -52,23 +52,6 @@ impl TicketKeys {
         keys.rotate(now.as_secs())?;
         Some((Arc::clone(&keys.current), keys.previous.clone()))
     }
-
-    /// Encrypts the state of a session to a ticket.
-    pub(crate) fn encrypt(&self, now: UnixTime, state: &[u8]) -> Option<Vec<u8>> {
-        self.at(now)?.0.encrypt(state)
-    }
-
-    /// Decrypts a ticket, whatever a peer has made of it.
-    pub(crate) fn decrypt(&self, now: UnixTime, ticket: &[u8]) -> Option<Vec<u8>> {
-        let (current, previous) = self.at(now)?;
-        let state = current.decrypt(ticket);
-        state.or_else(|| previous?.decrypt(ticket))
-    }
-
-    /// Seconds that clients may keep a ticket.
-    pub(crate) const fn lifetime() -> u32 {
-        TICKET_SECONDS
-    }
 }
 
 type Previous = Option<Arc<dyn ProducesTickets>>;
@@ -88,7 +71,7 @@ impl Keys {
     }
 }
 
-/// Keys of session tickets with a clock, for connections that `rustls` serves by its own interface.
+/// Keys of session tickets with a clock, in the form that `rustls` needs.
 #[derive(Debug)]
 pub(crate) struct ClockedTickets {
     keys: TicketKeys,
@@ -110,15 +93,17 @@ impl ProducesTickets for ClockedTickets {
     }
 
     fn lifetime(&self) -> u32 {
-        TicketKeys::lifetime()
+        TICKET_SECONDS
     }
 
     fn encrypt(&self, state: &[u8]) -> Option<Vec<u8>> {
-        self.keys.encrypt(self.clock.current_time()?, state)
+        self.keys.at(self.clock.current_time()?)?.0.encrypt(state)
     }
 
     fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
-        self.keys.decrypt(self.clock.current_time()?, ticket)
+        let (current, previous) = self.keys.at(self.clock.current_time()?)?;
+        let state = current.decrypt(ticket);
+        state.or_else(|| previous?.decrypt(ticket))
     }
 }
 

@@ -1,10 +1,16 @@
 //! Traffic keys of TLS 1.3: one direction of a connection (RFC 8446, sections 5.3, 7.2 and 7.3).
 
+/// Keys of tests and fuzzing.
+#[cfg(any(test, fuzzing))]
+mod sim;
+
 use std::fmt;
 
 use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf;
 use zeroize::Zeroize;
+
+use crate::TlsError;
 
 /// Length of a key of AES-256-GCM and ChaCha20-Poly1305, the longest.
 const KEY_BYTES_MAX: usize = 32;
@@ -17,10 +23,6 @@ const IV_BYTES: usize = 12;
 
 /// Length of the tag at the end of a sealed record.
 pub(crate) const TAG_BYTES: usize = 16;
-
-/// The cryptographic library failed, or a record is not authentic.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Failed;
 
 /// A cipher suite of TLS 1.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,41 +75,20 @@ pub(crate) struct TrafficKeys {
 }
 
 impl TrafficKeys {
-    /// Returns the keys of `secret`, and record number 0.
-    ///
-    /// # Errors
-    ///
-    /// [`Failed`] unless `secret` has the length of the suite's hash.
-    #[cfg(any(test, fuzzing))]
-    pub(crate) fn new(suite: Suite, secret: &[u8]) -> Result<Self, Failed> {
-        if secret.len() != suite.secret_bytes() {
-            return Err(Failed);
-        }
-        let mut keys = Self {
-            secret: [0; SECRET_BYTES_MAX],
-            key: [0; KEY_BYTES_MAX],
-            iv: [0; IV_BYTES],
-            sequence: [0; 8],
-        };
-        keys.secret[..secret.len()].copy_from_slice(secret);
-        keys.expand(suite)?;
-        Ok(keys)
-    }
-
     /// Keys that `rustls` has derived from `secret`, and the number of the next record.
     ///
     /// # Errors
     ///
-    /// [`Failed`] unless all have the lengths of the suite.
+    /// [`TlsError::Internal`] unless all have the lengths of the suite.
     pub(crate) fn from_parts(
         suite: Suite,
         secret: &[u8],
         (key, iv): (&[u8], &[u8]),
         sequence: u64,
-    ) -> Result<Self, Failed> {
+    ) -> Result<Self, TlsError> {
         let fits = secret.len() == suite.secret_bytes() && key.len() == suite.key_bytes();
         if !fits || iv.len() != IV_BYTES {
-            return Err(Failed);
+            return Err(TlsError::Internal);
         }
         let mut keys = Self {
             secret: [0; SECRET_BYTES_MAX],
@@ -119,13 +100,6 @@ impl TrafficKeys {
         keys.key[..key.len()].copy_from_slice(key);
         keys.iv.copy_from_slice(iv);
         Ok(keys)
-    }
-
-    /// Returns whether key and initialization vector follow from the secret.
-    #[cfg(test)]
-    pub(crate) fn are_derived(&self, suite: Suite) -> bool {
-        let derived = Self::new(suite, &self.secret[..suite.secret_bytes()]);
-        derived.is_ok_and(|derived| derived.key == self.key && derived.iv == self.iv)
     }
 
     /// Returns the number of the next record.
@@ -142,8 +116,8 @@ impl TrafficKeys {
     ///
     /// # Errors
     ///
-    /// [`Failed`] when the cryptographic library fails.
-    pub(crate) fn update(&mut self, suite: Suite) -> Result<(), Failed> {
+    /// [`TlsError::Internal`] when the cryptographic library fails.
+    pub(crate) fn update(&mut self, suite: Suite) -> Result<(), TlsError> {
         let mut next = [0; SECRET_BYTES_MAX];
         let bytes = suite.secret_bytes();
         expand_label(suite, &self.secret, b"traffic upd", &mut next[..bytes])?;
@@ -158,62 +132,63 @@ impl TrafficKeys {
     ///
     /// # Errors
     ///
-    /// [`Failed`] when the cryptographic library fails.
-    pub(crate) fn cipher(&self, suite: Suite) -> Result<LessSafeKey, Failed> {
+    /// [`TlsError::Internal`] when the cryptographic library fails.
+    pub(crate) fn cipher(&self, suite: Suite) -> Result<LessSafeKey, TlsError> {
         let key = UnboundKey::new(suite.cipher(), &self.key[..suite.key_bytes()]);
-        key.map(LessSafeKey::new).map_err(|_| Failed)
+        key.map(LessSafeKey::new).map_err(|_| TlsError::Internal)
     }
 
     /// Encrypts `text` in place, as the next record.
     ///
     /// # Errors
     ///
-    /// [`Failed`] when the cryptographic library fails, or numbers are used up.
+    /// [`TlsError::Internal`] when the cryptographic library fails, or numbers are used up.
     pub(crate) fn seal(
         &mut self,
         cipher: &LessSafeKey,
         header: &[u8],
         text: &mut [u8],
-    ) -> Result<[u8; TAG_BYTES], Failed> {
+    ) -> Result<[u8; TAG_BYTES], TlsError> {
         let nonce = self.next_nonce()?;
         let tag = cipher.seal_in_place_separate_tag(nonce, Aad::from(header), text);
-        let tag = tag.map_err(|_| Failed)?;
-        tag.as_ref().try_into().map_err(|_| Failed)
+        let tag = tag.map_err(|_| TlsError::Internal)?;
+        tag.as_ref().try_into().map_err(|_| TlsError::Internal)
     }
 
     /// Decrypts the next record, whose payload ends with its tag, into `text`.
     ///
     /// # Errors
     ///
-    /// [`Failed`] when the record is not authentic, or numbers are used up.
+    /// [`TlsError::BadRecord`] when the record is not authentic, [`TlsError::Internal`] when
+    /// numbers are used up.
     pub(crate) fn open(
         &mut self,
         cipher: &LessSafeKey,
         header: &[u8],
         payload: &[u8],
         text: &mut [u8],
-    ) -> Result<(), Failed> {
+    ) -> Result<(), TlsError> {
         let (sealed, tag) = payload.split_at(text.len());
         let nonce = self.next_nonce()?;
         let opened = cipher.open_separate_gather(nonce, Aad::from(header), sealed, tag, text);
-        opened.map_err(|_| Failed)
+        opened.map_err(|_| TlsError::BadRecord)
     }
 
     /// Returns the nonce of the next record: its number, xored into the initialization vector. No
     /// number is used twice under a key.
-    fn next_nonce(&mut self) -> Result<Nonce, Failed> {
+    fn next_nonce(&mut self) -> Result<Nonce, TlsError> {
         let mut nonce = self.iv;
         let low = nonce[IV_BYTES - self.sequence.len()..].iter_mut();
         for (byte, number) in low.zip(self.sequence) {
             *byte ^= number;
         }
-        let next = self.sequence().checked_add(1).ok_or(Failed)?;
+        let next = self.sequence().checked_add(1).ok_or(TlsError::Internal)?;
         self.set_sequence(next);
         Ok(Nonce::assume_unique_for_key(nonce))
     }
 
     /// Derives key and initialization vector from the secret (RFC 8446, section 7.3).
-    fn expand(&mut self, suite: Suite) -> Result<(), Failed> {
+    fn expand(&mut self, suite: Suite) -> Result<(), TlsError> {
         let key = &mut self.key[..suite.key_bytes()];
         expand_label(suite, &self.secret, b"key", key)?;
         expand_label(suite, &self.secret, b"iv", &mut self.iv)
@@ -237,16 +212,18 @@ impl fmt::Debug for TrafficKeys {
 }
 
 /// `HKDF-Expand-Label` with an empty context (RFC 8446, section 7.1).
-fn expand_label(suite: Suite, secret: &[u8], label: &[u8], out: &mut [u8]) -> Result<(), Failed> {
+fn expand_label(suite: Suite, secret: &[u8], label: &[u8], out: &mut [u8]) -> Result<(), TlsError> {
     const PREFIX: &[u8] = b"tls13 ";
-    let length = u16::try_from(out.len()).map_err(|_| Failed)?.to_be_bytes();
-    let label_length = u8::try_from(PREFIX.len() + label.len()).map_err(|_| Failed)?;
+    let length = u16::try_from(out.len())
+        .map_err(|_| TlsError::Internal)?
+        .to_be_bytes();
+    let label_length = u8::try_from(PREFIX.len() + label.len()).map_err(|_| TlsError::Internal)?;
     let info = [&length, &[label_length][..], PREFIX, label, &[0]];
     let secret = hkdf::Prk::new_less_safe(suite.hash(), &secret[..suite.secret_bytes()]);
     let expanded = secret.expand(&info, OutputBytes(out.len()));
     expanded
         .and_then(|expanded| expanded.fill(out))
-        .map_err(|_| Failed)
+        .map_err(|_| TlsError::Internal)
 }
 
 /// How many bytes HKDF shall give.

@@ -2,6 +2,8 @@
 //!
 //! Owns how a `Cookie` field is split. Must never know what a cookie is for.
 
+use crate::forwarded::unquoted;
+
 /// Returns the values of all cookies called `name` in the value of a `Cookie` field. Several
 /// cookies of one name differ in path or domain, which the field does not tell: the caller must not
 /// guess which of them counts. Names are compared with regard to case.
@@ -18,14 +20,6 @@ pub fn values<'a>(field: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
         let (found, value) = pair.split_once('=')?;
         (found.trim() == name).then(|| unquoted(value.trim()))
     })
-}
-
-/// A value may stand in quotation marks, which do not belong to it.
-fn unquoted(value: &str) -> &str {
-    let inner = value
-        .strip_prefix('"')
-        .and_then(|rest| rest.strip_suffix('"'));
-    inner.unwrap_or(value)
 }
 
 #[cfg(test)]

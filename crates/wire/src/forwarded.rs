@@ -66,7 +66,8 @@ fn hop(entry: &str) -> Hop {
     })
 }
 
-fn unquoted(value: &str) -> &str {
+/// Returns a value without the quotation marks around it, if it has both.
+pub(crate) fn unquoted(value: &str) -> &str {
     let inner = value
         .strip_prefix('"')
         .and_then(|rest| rest.strip_suffix('"'));

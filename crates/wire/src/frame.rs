@@ -100,17 +100,11 @@ pub fn encode(encoding: Encoding, event: &Event<'_>, out: &mut Vec<u8>) -> Frame
         Encoding::SsePlain => sse::encode(event, out),
         Encoding::SseJson => sse::encode_line(event, push_object, out),
         Encoding::SseCloudEvents => sse::encode_line(event, push_cloud_event, out),
-        Encoding::NdjsonJson => {
-            push_object(event, out);
-            out.push(b'\n');
-        }
-        Encoding::NdjsonCloudEvents => {
+        Encoding::NdjsonJson | Encoding::WebSocketJson => push_object(event, out),
+        Encoding::NdjsonCloudEvents | Encoding::WebSocketCloudEvents => {
             push_cloud_event(event, out);
-            out.push(b'\n');
         }
         Encoding::TestPlain => out.extend_from_slice(event.payload.as_bytes()),
-        Encoding::WebSocketJson => push_object(event, out),
-        Encoding::WebSocketCloudEvents => push_cloud_event(event, out),
     })
 }
 
@@ -159,11 +153,7 @@ pub fn position(transport: Transport, position: Position<'_>, out: &mut Vec<u8>)
             push_id_line(position, out);
             out.push(b'\n');
         }
-        Transport::Ndjson => {
-            push_id_object(position, out);
-            out.push(b'\n');
-        }
-        Transport::WebSocket => push_id_object(position, out),
+        Transport::Ndjson | Transport::WebSocket => push_id_object(position, out),
         Transport::Test => {}
     })
 }
@@ -198,14 +188,7 @@ pub fn welcome<Id: Display>(
             }
             sse::push_retry(retry_ms, out);
         }
-        Transport::Ndjson => match position {
-            Some(position) => {
-                push_id_object(position, out);
-                out.push(b'\n');
-            }
-            None => out.extend_from_slice(b"{}\n"),
-        },
-        Transport::WebSocket => match position {
+        Transport::Ndjson | Transport::WebSocket => match position {
             Some(position) => push_id_object(position, out),
             None => out.extend_from_slice(b"{}"),
         },
@@ -262,22 +245,24 @@ pub fn notice(encoding: Encoding, notice: &Notice<'_>, out: &mut Vec<u8>) -> Fra
             notice.push_object(out);
             out.extend_from_slice(b"\n\n");
         }
-        Encoding::NdjsonJson | Encoding::NdjsonCloudEvents => {
-            notice.push_object(out);
-            out.push(b'\n');
-        }
-        Encoding::WebSocketJson | Encoding::WebSocketCloudEvents => notice.push_object(out),
+        Encoding::NdjsonJson
+        | Encoding::NdjsonCloudEvents
+        | Encoding::WebSocketJson
+        | Encoding::WebSocketCloudEvents => notice.push_object(out),
         Encoding::TestPlain => {}
     })
 }
 
-/// Reserves room for a chunk's size or a message's header, lets `write` append the body, and puts
-/// what `transport` needs before and after it.
+/// Reserves room for a chunk's size or a message's header, lets `write` append the body, without
+/// the line's end of NDJSON, and puts what `transport` needs before and after it.
 fn framed(transport: Transport, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Frame {
     let reserved = out.len();
     out.extend_from_slice(&[b'0'; RESERVED]);
     let start = out.len();
     write(out);
+    if transport == Transport::Ndjson && out.len() > start {
+        out.push(b'\n');
+    }
     let end = out.len();
     if start == end {
         out.truncate(reserved);

@@ -3,6 +3,11 @@
 //! Owns the order and spelling of response fields. Must never read a clock (the date is an
 //! argument) or decide whether an origin is allowed.
 
+use std::io::Write as _;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use httpdate::HttpDate;
+
 use crate::head::Version;
 use crate::status::Status;
 use crate::transport::{Framing, Transport};
@@ -152,60 +157,20 @@ pub fn full(
 /// Formats the date `unix_seconds` after 1970 as an IMF-fixdate, `Sun, 06 Nov 1994 08:49:37 GMT`
 /// (RFC 9110, section 5.6.7). Dates after the year 9999 become the end of that year.
 pub fn http_date(unix_seconds: u64) -> [u8; DATE_BYTES] {
-    const WEEKDAYS: &[u8; 21] = b"ThuFriSatSunMonTueWed";
-    const MONTHS: &[u8; 36] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
-
-    let seconds = unix_seconds.min(DATE_SECONDS_MAX);
-    let (days, time) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = civil(days);
-    let weekday = (days % 7) as usize * 3;
-    let month_name = (month - 1) as usize * 3;
-
-    let mut date = *b"Thu, 00 Jan 0000 00:00:00 GMT";
-    date[0..3].copy_from_slice(&WEEKDAYS[weekday..weekday + 3]);
-    put_two_digits(&mut date[5..7], day);
-    date[8..11].copy_from_slice(&MONTHS[month_name..month_name + 3]);
-    put_two_digits(&mut date[12..14], year / 100);
-    put_two_digits(&mut date[14..16], year % 100);
-    put_two_digits(&mut date[17..19], time / 3_600);
-    put_two_digits(&mut date[20..22], time / 60 % 60);
-    put_two_digits(&mut date[23..25], time % 60);
+    let mut date = [0; DATE_BYTES];
+    let written = write!(&mut date[..], "{}", HttpDate::from(time(unix_seconds)));
+    written.expect("all dates have this length");
     date
 }
 
 /// Formats the time `unix_seconds` after 1970 as RFC 3339 does, `1994-11-06T08:49:37Z`. Times after
 /// the year 9999 become the end of that year.
 pub fn timestamp(unix_seconds: u64) -> String {
-    let seconds = unix_seconds.min(DATE_SECONDS_MAX);
-    let (days, time) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = civil(days);
-    let (hour, minute, second) = (time / 3_600, time / 60 % 60, time % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    humantime::format_rfc3339_seconds(time(unix_seconds)).to_string()
 }
 
-/// Returns year, month and day of the Gregorian calendar, `days` after 1970-01-01. Counts in eras
-/// of 400 years that begin on the first of March, so that the leap day comes last.
-fn civil(days: u64) -> (u64, u64, u64) {
-    let since_0000_03_01 = days + 719_468;
-    let era = since_0000_03_01 / 146_097;
-    let day_of_era = since_0000_03_01 % 146_097;
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    (year, month, day)
-}
-
-fn put_two_digits(space: &mut [u8], number: u64) {
-    space[0] = b'0' + (number / 10 % 10) as u8;
-    space[1] = b'0' + (number % 10) as u8;
+fn time(unix_seconds: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(unix_seconds.min(DATE_SECONDS_MAX))
 }
 
 fn push_date(date: &[u8; DATE_BYTES], out: &mut Vec<u8>) {

@@ -126,10 +126,7 @@ pub fn query_value<'a>(
     query: Option<&'a str>,
     name: &str,
 ) -> Result<Option<Cow<'a, str>>, IdsError> {
-    query_values(query, name)
-        .next()
-        .map(|raw| percent_decode(raw, Plus::Space))
-        .transpose()
+    query_texts(query, name).next().transpose()
 }
 
 /// Returns whether a target names ids at all, valid or not.

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use tls::Received;
-use tls::peer::Peer;
+use tls::sim::Peer;
 
 const DATA: u8 = 23;
 const HANDSHAKE: u8 = 22;

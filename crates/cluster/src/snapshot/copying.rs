@@ -161,7 +161,7 @@ impl Copier {
         random: u64,
     ) -> Result<(SnapshotName, SnapshotManifest), SnapshotError> {
         let graph = Arc::clone(&self.graph);
-        let copy = spawn_blocking(move || graph.copy_with_place()).await;
+        let copy = spawn_blocking(move || graph.copy()).await;
         let copy = copy.map_err(|error| SnapshotError::copy(&error))?;
         let copy = copy.map_err(|error| SnapshotError::copy(&error))?;
         let (file, places) = copy

@@ -41,7 +41,7 @@ impl Engine {
         graph.end();
         drop(graph);
         let directory = Directory::lock(path).map_err(SnapshotError::Open)?;
-        let found = self.use_newest(options, |copy, places| directory.install_at(copy, places))?;
+        let found = self.use_newest(options, |copy, places| directory.install(copy, places))?;
         if found.is_none() && must_be_there {
             return Err(SnapshotError::NotImported);
         }

@@ -78,7 +78,7 @@ pub(super) fn run(arguments: &ImportArguments) -> Result<(), Failure> {
         eprintln!(
             "the original terms of ids for Erlang nodes are not part of the graph: copy the file \
              {} from {} to the data directory of each node that has --erlang-name",
-            erlang::ID_TERMS_FILE.name(),
+            graph::ID_TERMS_FILE,
             config.data.display()
         );
     }
@@ -98,7 +98,7 @@ fn checked(graph: &Snapshot, directory: &Directory) -> Result<Check, Failure> {
 }
 
 fn has_erlang_ids(directory: &Directory) -> Result<bool, Failure> {
-    let file = directory.open_sidecar(erlang::ID_TERMS_FILE);
+    let file = directory.open_id_terms();
     Ok(file.map_err(Failure::failed)?.is_some())
 }
 

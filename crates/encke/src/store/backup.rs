@@ -31,9 +31,6 @@ pub(crate) struct BackupArguments {
     pub(crate) report: Report,
 }
 
-// The file that the server copies online is the one that its Erlang node keeps.
-const _: () = assert!(erlang::ID_TERMS_FILE.is_same(control::ERLANG_IDS));
-
 /// Copies the graph and the original terms of its ids.
 pub(super) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
     let file = &*arguments.file;
@@ -57,9 +54,7 @@ pub(super) fn run(arguments: &BackupArguments) -> Result<(), Failure> {
 fn offline(arguments: &BackupArguments, id_terms: &Path) -> Result<bool, Failure> {
     let directory = super::opened::existing_unless_used(&arguments.place)?;
     let snapshot = directory.snapshot().map_err(Failure::failed)?;
-    let mut terms = directory
-        .open_sidecar(erlang::ID_TERMS_FILE)
-        .map_err(Failure::failed)?;
+    let mut terms = directory.open_id_terms().map_err(Failure::failed)?;
     let draft = Draft::write(id_terms, |copy| match &mut terms {
         Some(terms) => io::copy(terms, copy).map(drop).map_err(Failure::failed),
         None => Ok(()),

@@ -1,16 +1,13 @@
 //! The graph that a command reads: that of a data directory, or a copy from the server that uses
 //! it.
 
-use std::fs::{DirBuilder, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
 
 use cli::arguments::{DataArguments, PlaceArguments};
 use cli::failure::Failure;
 use graph::Directory;
 use tempfile::TempDir;
-
-/// Name of the graph in a data directory.
-const FILE: &str = "graph.redb";
 
 /// A graph that is open for reading.
 pub(super) struct Opened {
@@ -43,27 +40,23 @@ impl Opened {
     fn copy(place: &PlaceArguments) -> Result<Self, Failure> {
         let mut client = place.control.client()?;
         let parent = TempDir::with_prefix("encke-graph-").map_err(Failure::failed)?;
-        let data = parent.path().join("data");
+        let directory = Directory::lock(parent.path()).map_err(Failure::failed)?;
         let unwritten = |error: std::io::Error| {
             let parent = parent.path().display();
             Failure::failed(format_args!(
                 "{parent} cannot be written: {error}; set TMPDIR"
             ))
         };
-        DirBuilder::new()
-            .mode(0o700)
-            .create(&data)
-            .map_err(unwritten)?;
         let mut file = OpenOptions::new()
             .mode(0o600)
             .write(true)
             .create_new(true)
-            .open(data.join(FILE))
+            .open(directory.file())
             .map_err(unwritten)?;
         client.backup(&mut file)?;
         drop(file);
         Ok(Self {
-            directory: Directory::lock(&data).map_err(Failure::failed)?,
+            directory,
             name: "the server's graph".to_owned(),
             _copy: Some(parent),
         })

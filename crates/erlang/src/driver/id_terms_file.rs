@@ -8,12 +8,9 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use graph::{Graph, Sidecar};
+use graph::{Graph, ID_TERMS_FILE};
 
 use crate::id_terms::IdTerms;
-
-/// The name of the file.
-pub const ID_TERMS_FILE: Sidecar = Sidecar::named("erlang-ids");
 
 /// The title line.
 const TITLE: &[u8] = b"ids as Erlang nodes of Encke have spelt them, version 1\n";
@@ -42,7 +39,7 @@ impl IdTermsFile {
         graph: &Graph,
         is_behind: bool,
     ) -> io::Result<(Self, IdTerms)> {
-        let path = ID_TERMS_FILE.path(directory);
+        let path = directory.join(ID_TERMS_FILE);
         let known = match fs::read(&path) {
             Ok(known) => known,
             Err(error) if error.kind() == io::ErrorKind::NotFound => TITLE.to_vec(),
@@ -141,7 +138,7 @@ mod tests {
             known.write(&mut out, &id);
             assert_eq!(out, id_terms[0]);
         }
-        let kept = fs::metadata(ID_TERMS_FILE.path(directory.path()))
+        let kept = fs::metadata(directory.path().join(ID_TERMS_FILE))
             .unwrap()
             .len();
         assert!(kept < 2 * SLACK_BYTES, "{kept} bytes");
@@ -167,7 +164,7 @@ mod tests {
     #[test]
     fn a_new_file_is_synced_before_it_replaces_the_old_one() {
         let directory = tempfile::tempdir().unwrap();
-        let path = ID_TERMS_FILE.path(directory.path());
+        let path = directory.path().join(ID_TERMS_FILE);
         symlink("/dev/null", path.with_extension("new")).unwrap();
         IdTermsFile::open(directory.path(), &Graph::memory(), false).unwrap_err();
         assert!(fs::symlink_metadata(&path).is_err());
@@ -176,7 +173,7 @@ mod tests {
     #[test]
     fn a_file_of_another_format_is_not_touched() {
         let directory = tempfile::tempdir().unwrap();
-        let path = ID_TERMS_FILE.path(directory.path());
+        let path = directory.path().join(ID_TERMS_FILE);
         fs::write(&path, "something else").unwrap();
         let refused = IdTermsFile::open(directory.path(), &Graph::memory(), false).unwrap_err();
         assert!(refused.to_string().contains("move it away"), "{refused}");

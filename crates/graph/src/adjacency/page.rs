@@ -11,9 +11,10 @@ use crate::key::Key;
 const PAGE_KEYS: u32 = u64::BITS;
 
 /// One of the two lists of a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Direction {
     /// The subjects that the key is subscribed to.
+    #[default]
     Subscriptions,
     /// The subscribers of the key.
     Subscribers,
@@ -22,8 +23,8 @@ pub enum Direction {
 /// Lists of a page. Owned by a shard of the adjacency while one of its keys has an edge.
 #[derive(Default)]
 pub(crate) struct Page {
-    subscriptions: Lists,
-    subscribers: Lists,
+    /// Those of each [`Direction`].
+    lists: [Lists; 2],
 }
 
 /// The lists of one direction, packed. Owned by its page.
@@ -62,18 +63,15 @@ impl Page {
     }
 
     pub(crate) fn list(&self, direction: Direction, key: Key) -> Option<&List> {
-        match direction {
-            Direction::Subscriptions => self.subscriptions.get(key),
-            Direction::Subscribers => self.subscribers.get(key),
-        }
+        self.lists[direction as usize].get(key)
     }
 
     pub(crate) fn insert(&mut self, direction: Direction, key: Key, other: Key) -> bool {
-        self.lists(direction).insert(key, other)
+        self.lists[direction as usize].insert(key, other)
     }
 
     pub(crate) fn remove(&mut self, direction: Direction, key: Key, other: Key) -> bool {
-        self.lists(direction).remove(key, other)
+        self.lists[direction as usize].remove(key, other)
     }
 
     /// Inserts all lists of a direction, which must have none yet.
@@ -83,7 +81,7 @@ impl Page {
             fill.lists.len(),
             "a list for each key that is present"
         );
-        *self.lists(direction) = Lists {
+        self.lists[direction as usize] = Lists {
             present: fill.present,
             packed: fill.lists.into_boxed_slice(),
         };
@@ -91,22 +89,13 @@ impl Page {
 
     /// Returns the number of edges in one direction.
     pub(super) fn edges(&self, direction: Direction) -> usize {
-        let lists = match direction {
-            Direction::Subscriptions => &self.subscriptions,
-            Direction::Subscribers => &self.subscribers,
-        };
-        lists.packed.iter().map(List::len).sum()
+        let lists = self.lists[direction as usize].packed.iter();
+        lists.map(List::len).sum()
     }
 
     /// Returns the number of keys that have an edge in either direction.
     pub(super) const fn ids(&self) -> usize {
-        (self.subscriptions.present | self.subscribers.present).count_ones() as usize
-    }
-
-    /// Iterates over the keys of page `number`.
-    #[cfg(test)]
-    pub(super) fn keys(number: u32) -> impl Iterator<Item = Key> {
-        (0..PAGE_KEYS).map(move |at| Key::from_number(number * PAGE_KEYS + at))
+        self.present().count_ones() as usize
     }
 
     /// Whether the keys of page `number` equal their integer ids.
@@ -116,18 +105,16 @@ impl Page {
 
     /// Whether `key` has an edge in either direction.
     pub(crate) const fn has_edges(&self, key: Key) -> bool {
-        (self.subscriptions.present | self.subscribers.present) & bit(key) != 0
+        self.present() & bit(key) != 0
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
-        self.subscriptions.present | self.subscribers.present == 0
+        self.present() == 0
     }
 
-    const fn lists(&mut self, direction: Direction) -> &mut Lists {
-        match direction {
-            Direction::Subscriptions => &mut self.subscriptions,
-            Direction::Subscribers => &mut self.subscribers,
-        }
+    /// Returns a bit for each key that has a list in either direction.
+    const fn present(&self) -> u64 {
+        self.lists[0].present | self.lists[1].present
     }
 }
 
@@ -169,4 +156,16 @@ impl Lists {
 
 const fn bit(key: Key) -> u64 {
     1 << (key.number() % PAGE_KEYS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Page {
+        /// Iterates over the keys of page `number`.
+        pub(in super::super) fn keys(number: u32) -> impl Iterator<Item = Key> {
+            (0..PAGE_KEYS).map(move |at| Key::from_number(number * PAGE_KEYS + at))
+        }
+    }
 }

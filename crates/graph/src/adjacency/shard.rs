@@ -94,22 +94,27 @@ impl Shard {
     pub(super) const fn own_ids(&self) -> usize {
         self.own_ids
     }
+}
 
-    #[cfg(test)]
-    pub(super) fn walk(&self, direction: Direction, each: &mut impl FnMut(Key, Key)) {
-        for (&number, page) in &self.pages {
-            for key in Page::keys(number) {
-                let mut others = Vec::new();
-                if let Some(list) = page.list(direction, key) {
-                    list.slice(None, usize::MAX, &mut others);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Shard {
+        pub(in super::super) fn walk(&self, direction: Direction, each: &mut impl FnMut(Key, Key)) {
+            for (&number, page) in &self.pages {
+                for key in Page::keys(number) {
+                    let mut others = Vec::new();
+                    if let Some(list) = page.list(direction, key) {
+                        list.slice(None, usize::MAX, &mut others);
+                    }
+                    others.into_iter().for_each(|other| each(key, other));
                 }
-                others.into_iter().for_each(|other| each(key, other));
             }
         }
-    }
 
-    #[cfg(test)]
-    pub(super) fn is_empty(&self) -> bool {
-        self.pages.is_empty() && self.edges == 0 && self.own_ids == 0
+        pub(in super::super) fn is_empty(&self) -> bool {
+            self.pages.is_empty() && self.edges == 0 && self.own_ids == 0
+        }
     }
 }

@@ -9,19 +9,10 @@ use crate::key::Key;
 use crate::store::{Pair, other, owner, pair};
 
 /// Edges, all in the same direction. Owned by the load.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Edges {
     pairs: Vec<Pair>,
     direction: Direction,
-}
-
-impl Default for Edges {
-    fn default() -> Self {
-        Self {
-            pairs: Vec::new(),
-            direction: Direction::Subscriptions,
-        }
-    }
 }
 
 impl Edges {
@@ -39,7 +30,8 @@ impl Edges {
     pub(super) fn sort(&mut self, direction: Direction) {
         let turn = direction != self.direction;
         self.direction = direction;
-        let (left, right) = self.halves_mut();
+        let middle = self.pairs.len() / 2;
+        let (left, right) = self.pairs.split_at_mut(middle);
         let sort = |half: &mut [Pair]| {
             if turn {
                 for edge in half.iter_mut() {
@@ -72,10 +64,5 @@ impl Edges {
                 }
             }
         })
-    }
-
-    fn halves_mut(&mut self) -> (&mut [Pair], &mut [Pair]) {
-        let middle = self.pairs.len() / 2;
-        self.pairs.split_at_mut(middle)
     }
 }

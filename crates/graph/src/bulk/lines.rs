@@ -2,7 +2,7 @@
 //!
 //! Must never hold more of the list than the current block, nor a line longer than two ids need.
 
-use std::io::{self, Read};
+use std::io::{self, BufRead as _, BufReader, Read};
 use std::str::from_utf8;
 
 use memchr::memchr;
@@ -32,12 +32,10 @@ pub enum Line {
 /// Reader of an edge list, line by line. Its memory is 1 MiB, however long a line is.
 #[derive(Debug)]
 pub struct Lines<R> {
-    input: R,
-    buffer: Vec<u8>,
-    /// Range of the buffer that is not yet parsed.
-    start: usize,
-    end: usize,
-    ended: bool,
+    input: BufReader<R>,
+    /// The beginning of a line whose end is in another block, and no more of it than shows that it
+    /// is too long.
+    begun: Vec<u8>,
     number: u64,
     bytes: u64,
 }
@@ -46,11 +44,8 @@ impl<R: Read> Lines<R> {
     /// Creates a reader of `input`.
     pub fn new(input: R) -> Self {
         Self {
-            input,
-            buffer: vec![0; BLOCK_BYTES],
-            start: 0,
-            end: 0,
-            ended: false,
+            input: BufReader::with_capacity(BLOCK_BYTES, input),
+            begun: Vec::new(),
             number: 0,
             bytes: 0,
         }
@@ -61,7 +56,7 @@ impl<R: Read> Lines<R> {
         self.number
     }
 
-    /// Returns the number of bytes read so far.
+    /// Returns the number of bytes of all lines so far.
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -77,65 +72,39 @@ impl<R: Read> Lines<R> {
     )]
     pub fn next(&mut self) -> io::Result<Option<Line>> {
         loop {
-            let rest = &self.buffer[self.start..self.end];
-            if let Some(length) = memchr(b'\n', rest) {
-                self.start += length + 1;
-                self.number += 1;
-                return Ok(Some(parse(&rest[..length])));
+            let block = match self.input.fill_buf() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                block => block?,
+            };
+            let end = memchr(b'\n', block);
+            let part = &block[..end.unwrap_or(block.len())];
+            let taken = part.len() + usize::from(end.is_some());
+            let is_over = block.is_empty();
+            let line = match end {
+                Some(_) if self.begun.is_empty() => Some(parse(part)),
+                _ => {
+                    let room = (LINE_BYTES_MAX + 1).saturating_sub(self.begun.len());
+                    self.begun.extend_from_slice(&part[..part.len().min(room)]);
+                    let has_ended = end.is_some() || is_over && !self.begun.is_empty();
+                    has_ended.then(|| parse_begun(&std::mem::take(&mut self.begun)))
+                }
+            };
+            self.input.consume(taken);
+            self.bytes += taken as u64;
+            self.number += u64::from(line.is_some());
+            if line.is_some() || is_over {
+                return Ok(line);
             }
-            if self.ended {
-                self.start = self.end;
-                self.number += u64::from(!rest.is_empty());
-                return Ok((!rest.is_empty()).then(|| parse(rest)));
-            }
-            if rest.len() > LINE_BYTES_MAX {
-                return self.skip_long_line().map(Some);
-            }
-            self.fill()?;
         }
     }
+}
 
-    fn fill(&mut self) -> io::Result<()> {
-        self.buffer.copy_within(self.start..self.end, 0);
-        self.end -= self.start;
-        self.start = 0;
-        let count = loop {
-            match self.input.read(&mut self.buffer[self.end..]) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                other => break other?,
-            }
-        };
-        self.end += count;
-        self.bytes += count as u64;
-        self.ended = count == 0;
-        Ok(())
-    }
-
-    fn skip_long_line(&mut self) -> io::Result<Line> {
-        let comment = self.buffer[self.start..self.end]
-            .trim_ascii_start()
-            .starts_with(b"#");
-        self.number += 1;
-        loop {
-            match memchr(b'\n', &self.buffer[self.start..self.end]) {
-                Some(length) => {
-                    self.start += length + 1;
-                    break;
-                }
-                None if self.ended => {
-                    self.start = self.end;
-                    break;
-                }
-                None => {
-                    self.start = self.end;
-                    self.fill()?;
-                }
-            }
-        }
-        Ok(match comment {
-            true => Line::Nothing,
-            false => too_long(),
-        })
+/// Parses a line that may be cut off where it is too long.
+fn parse_begun(line: &[u8]) -> Line {
+    match line.len() > LINE_BYTES_MAX {
+        true if line.trim_ascii_start().starts_with(b"#") => Line::Nothing,
+        true => too_long(),
+        false => parse(line),
     }
 }
 

@@ -8,12 +8,14 @@ use super::Graph;
 use crate::additions::Additions;
 use crate::changed::{Changed, ChangedSubscribers};
 use crate::key::Key;
+use crate::limits::Limits;
 
 impl Graph {
     /// Begins to record additions of edges, each with the value of `head` just before the edge
     /// becomes visible. The latest million are kept, 16 bytes each. Further calls have no effect.
     pub fn record_additions(&self, head: Arc<AtomicU64>) {
-        self.memory.additions.get_or_init(|| Additions::new(head));
+        let recorder = || Additions::new(head, &Limits::USUAL);
+        self.memory.additions.get_or_init(recorder);
     }
 
     /// Appends the subjects that `subscriber` was subscribed to when the head was above `after`,
@@ -29,7 +31,8 @@ impl Graph {
     /// Begins to record the subscribers whose subscriptions change, for
     /// [`take_changed`](Self::take_changed). Further calls have no effect.
     pub fn note_changes(&self) {
-        self.memory.changed.get_or_init(ChangedSubscribers::new);
+        let recorder = || ChangedSubscribers::new(&Limits::USUAL);
+        self.memory.changed.get_or_init(recorder);
     }
 
     /// Takes the subscribers whose subscriptions have changed since the last call; none if changes

@@ -4,13 +4,14 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Changes, Graph};
+use super::{Changes, Graph, load};
 use crate::change::{Answer, Change};
 use crate::error::GraphError;
 use crate::memory::Memory;
 use crate::places::{Checkpoint, LogPlaces, StoredPlace};
 use crate::replica::Replica;
-use crate::store::{Directory, OpenError, Store, in_memory};
+use crate::store::copy::load_copy;
+use crate::store::{Directory, OpenError};
 use crate::sync::Mutex;
 
 impl Graph {
@@ -23,10 +24,8 @@ impl Graph {
     /// no position in a log. The file is not changed.
     pub fn open_in_log(path: &Path, epoch: &str) -> Result<Self, OpenError> {
         let directory = Directory::lock(path)?;
-        let disk = directory.disk()?;
         let file = directory.file();
-        let opened = Store::open(disk).map_err(|refusal| refusal.of(file.clone()))?;
-        let (mut store, memory) = opened;
+        let (mut store, memory) = load(&directory)?;
         let rows = Mutex::new(store.take_rows());
         let start = match store.log() {
             Some(log) if *log.places.epoch == *epoch => log.places.clone(),
@@ -38,17 +37,11 @@ impl Graph {
                 });
             }
             None if memory.adjacency.counts().0 > 0 => return Err(OpenError::NoPlace { file }),
-            None => LogPlaces {
-                epoch: epoch.into(),
-                ..LogPlaces::default()
-            },
+            None => LogPlaces::before_all(epoch),
         };
         let memory = Arc::new(memory);
         let replica = Replica::durable(store, Arc::clone(&memory), start);
-        let replica = replica.map_err(|error| OpenError::Directory {
-            path: path.to_owned(),
-            error,
-        })?;
+        let replica = replica.map_err(|error| directory.failed(error))?;
         Ok(Self {
             memory,
             changes: Changes::Replicated(replica),
@@ -61,7 +54,7 @@ impl Graph {
     pub fn memory_in_log(epoch: &str) -> Self {
         Self {
             memory: Arc::new(Memory::new()),
-            changes: Changes::Replicated(Replica::memory(epoch)),
+            changes: Changes::Replicated(Replica::memory(LogPlaces::before_all(epoch), true)),
             rows: Mutex::default(),
             directory: None,
         }
@@ -77,11 +70,11 @@ impl Graph {
         copy: &mut impl io::Read,
         places: &LogPlaces,
     ) -> Result<Self, OpenError> {
-        let (mut store, memory) = in_memory::load(copy, places)?;
+        let (mut store, memory) = load_copy(copy, places)?;
         let rows = Mutex::new(store.take_rows());
         Ok(Self {
             memory: Arc::new(memory),
-            changes: Changes::Replicated(Replica::loaded(&store, places.clone())),
+            changes: Changes::Replicated(Replica::memory(places.clone(), store.has_rows())),
             rows,
             directory: None,
         })
@@ -90,18 +83,18 @@ impl Graph {
     /// Returns whether the graph, when it was opened, had the rows that belong to its position in
     /// the log. A graph stored in an older format has none.
     pub const fn has_rows_of_log(&self) -> bool {
-        match &self.changes {
-            Changes::Replicated(replica) => replica.has_rows(),
-            _ => true,
+        match self.replica() {
+            Some(replica) => replica.has_rows,
+            None => true,
         }
     }
 
     /// Returns the positions in the log that were stored when the graph was opened; `None` if it
     /// follows no log. Position 0 is before the first entry.
     pub const fn log_start(&self) -> Option<&LogPlaces> {
-        match &self.changes {
-            Changes::Replicated(replica) => Some(replica.start()),
-            _ => None,
+        match self.replica() {
+            Some(replica) => Some(&replica.start),
+            None => None,
         }
     }
 
@@ -112,10 +105,9 @@ impl Graph {
     ///
     /// All results are [`GraphError::Replicated`] if the graph follows no log.
     pub fn apply<'a>(&self, changes: impl IntoIterator<Item = &'a Change>) -> Answer {
-        match &self.changes {
-            Changes::Replicated(replica) => replica.apply(&self.memory, changes),
-            _ => changes
-                .into_iter()
+        match self.replica() {
+            Some(replica) => replica.apply(&self.memory, changes),
+            None => (changes.into_iter())
                 .map(|_| Err(GraphError::Replicated))
                 .collect(),
         }
@@ -126,7 +118,7 @@ impl Graph {
     /// [earlier](LogPlaces::earlier) ones, the latest 32 of which are kept. Blocks while a million
     /// edges are not on disk.
     pub fn place(&self, checkpoint: Checkpoint, is_kept: bool) {
-        if let Changes::Replicated(replica) = &self.changes {
+        if let Some(replica) = self.replica() {
             replica.place(checkpoint, is_kept);
         }
     }
@@ -134,17 +126,18 @@ impl Graph {
     /// Returns the number of edges [applied](Self::apply) since the last [`place`](Self::place),
     /// including the weight of changed rows in edges.
     pub fn unplaced(&self) -> usize {
-        match &self.changes {
-            Changes::Replicated(replica) => replica.unplaced(),
-            _ => 0,
-        }
+        self.replica().map_or(0, Replica::unplaced)
     }
 
     /// Returns the position in the log that is on disk; `None` if the graph follows no log, or is
     /// only in memory.
     pub fn stored_place(&self) -> Option<StoredPlace> {
+        self.replica().and_then(Replica::stored)
+    }
+
+    const fn replica(&self) -> Option<&Replica> {
         match &self.changes {
-            Changes::Replicated(replica) => replica.stored(),
+            Changes::Replicated(replica) => Some(replica),
             _ => None,
         }
     }

@@ -1,22 +1,12 @@
-//! Ids in JSON: integers as numbers, text as strings, read back through the same validation.
+//! Ids from JSON: integers as numbers, text as strings, validated like other input.
 //!
 //! Must never build an id that [`Id::parse`] or [`Id::integer`] would refuse.
 
 use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, Visitor};
-use serde::ser::{Serialize, Serializer};
 
 use super::Id;
-
-impl Serialize for Id {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Integer(integer) => serializer.serialize_u64(*integer),
-            Self::Text(text) => serializer.serialize_str(text),
-        }
-    }
-}
 
 impl<'de> Deserialize<'de> for Id {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

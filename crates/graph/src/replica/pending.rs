@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use crate::batch::{EdgeChange, Net};
 use crate::id::Id;
 use crate::key::Key;
+use crate::places::LogPlaces;
 use crate::rows::{self, RowChanges};
 
-/// Changes of several batches, in order.
+/// Changes of several batches, in order, and their position in the log.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     edges: Vec<EdgeChange>,
@@ -17,6 +18,8 @@ pub(crate) struct Pending {
     names: BTreeMap<Key, (Id, bool)>,
     rows: RowChanges,
     rows_weight: usize,
+    /// Position in the log after these changes, once they have one, and earlier ones to keep.
+    pub(super) places: Option<LogPlaces>,
 }
 
 impl Pending {
@@ -54,6 +57,14 @@ impl Pending {
         self.names.extend(later.names);
         self.rows.extend(later.rows);
         self.rows_weight += later.rows_weight;
+        match (&mut self.places, later.places) {
+            (Some(places), Some(later)) => {
+                places.earlier.extend(later.earlier);
+                places.last = later.last;
+            }
+            (_, None) => {}
+            (places, later) => *places = later,
+        }
     }
 
     /// Returns the net effect of all changes.

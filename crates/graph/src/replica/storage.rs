@@ -4,31 +4,19 @@
 //! of the disk, as the log has all changes. Must never let an unbounded number of changes wait.
 
 use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use super::Pending;
 use crate::error::GraphError;
+use crate::limits::Limits;
 use crate::memory::Memory;
-use crate::places::{Checkpoint, LogPlaces, StoredPlace};
-use crate::store::{LogWrite, Snapshot, Store};
+use crate::places::{LogPlaces, StoredPlace};
+use crate::store::{Snapshot, Store};
 use crate::sync::{Builder, Condvar, JoinHandle, Mutex};
-
-/// Maximum number of edges that wait for the disk, some dozens of megabytes. Beyond it the log is
-/// not applied, and the node reports that it falls behind.
-const EDGES_WAITING_MAX: usize = if cfg!(test) { 64 } else { 1 << 20 };
-
-/// Time that changes wait for others to be written with them. Changes lost in a crash are read from
-/// the log again, so they may wait, and with one sync for each entry the disk would limit the rate
-/// of the log.
-const COMMIT_INTERVAL: Duration = Duration::from_millis(if cfg!(test) { 2 } else { 100 });
-
-/// Number of edges that are written at once, without waiting for others.
-const EDGES_PER_COMMIT: usize = if cfg!(test) { 32 } else { 65_536 };
 
 /// Time until a failed write is retried.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-
-type SnapshotDone = Box<dyn FnOnce(Result<Snapshot, GraphError>) + Send>;
 
 /// Handle of the thread. Owned by the replica; dropping it ends the thread.
 pub(super) struct Storage {
@@ -36,8 +24,8 @@ pub(super) struct Storage {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-#[derive(Default)]
 struct Shared {
+    limits: Limits,
     state: Mutex<State>,
     /// Signalled when there is something to do.
     filled: Condvar,
@@ -47,24 +35,24 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    placed: Pending,
-    /// Position in the log after these changes; `None` if all are on disk.
-    checkpoint: Option<Checkpoint>,
-    /// Positions among them to keep.
-    kept: Vec<Checkpoint>,
-    snapshots: Vec<SnapshotDone>,
+    /// Changes that are neither on disk nor being written.
+    waiting: Pending,
+    snapshots: Vec<SyncSender<Result<Snapshot, GraphError>>>,
     stored: StoredPlace,
-    /// Number of edges that the thread is writing.
-    writing: usize,
     /// Whether the thread waits for work, rather than for more changes to write together.
     is_idle: bool,
     has_ended: bool,
 }
 
 impl State {
+    fn has_work(&self) -> bool {
+        self.has_ended || !self.snapshots.is_empty() || self.waiting.places.is_some()
+    }
+
     /// Returns whether the thread must write now instead of waiting for more changes.
-    const fn is_urgent(&self) -> bool {
-        self.has_ended || !self.snapshots.is_empty() || self.placed.edges() >= EDGES_PER_COMMIT
+    const fn is_urgent(&self, limits: &Limits) -> bool {
+        let is_large = self.waiting.edges() >= limits.edges_per_commit;
+        self.has_ended || !self.snapshots.is_empty() || is_large && self.stored.failure.is_none()
     }
 }
 
@@ -74,16 +62,18 @@ impl Storage {
         memory: Arc<Memory>,
         start: &LogPlaces,
     ) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared::default());
-        shared.state.lock().stored.sequence = start.last.sequence;
+        let mut state = State::default();
+        state.stored.sequence = start.last.sequence;
+        let shared = Arc::new(Shared {
+            limits: store.limits,
+            state: Mutex::new(state),
+            filled: Condvar::default(),
+            written: Condvar::default(),
+        });
         let work = Work {
             shared: Arc::clone(&shared),
             memory,
             store,
-            epoch: start.epoch.clone(),
-            unwritten: Pending::default(),
-            checkpoint: None,
-            kept: Vec::new(),
         };
         let thread = Builder::new().name("encke-graph".to_owned());
         let thread = thread.spawn(move || work.run())?;
@@ -93,41 +83,32 @@ impl Storage {
         })
     }
 
-    /// Hands changes to the thread. Blocks while too many wait for the disk.
-    pub(super) fn place(&self, pending: Pending, checkpoint: Checkpoint, is_kept: bool) {
+    /// Hands changes with a position to the thread. Blocks while too many wait for the disk.
+    pub(super) fn place(&self, pending: Pending) {
+        let limits = &self.shared.limits;
         let mut state = self.shared.state.lock();
-        while state.placed.edges() + state.writing > EDGES_WAITING_MAX && !state.has_ended {
+        while state.stored.edges_waiting > limits.edges_waiting_max && !state.has_ended {
             self.shared.written.wait(&mut state);
         }
-        state.placed.append(pending);
-        if is_kept {
-            state.kept.push(checkpoint.clone());
-        }
-        state.checkpoint = Some(checkpoint);
-        if state.is_idle || state.is_urgent() {
+        state.stored.edges_waiting += pending.edges();
+        state.waiting.append(pending);
+        if state.is_idle || state.is_urgent(limits) {
             drop(state);
             self.shared.filled.notify_one();
         }
     }
 
     pub(super) fn stored(&self) -> StoredPlace {
-        let state = self.shared.state.lock();
-        StoredPlace {
-            edges_waiting: state.placed.edges() + state.writing,
-            ..state.stored.clone()
-        }
+        self.shared.state.lock().stored.clone()
     }
 
     pub(super) fn snapshot(&self) -> Result<Snapshot, GraphError> {
-        let (answer, answered) = std::sync::mpsc::sync_channel(1);
+        let (answer, answered) = sync_channel(1);
         let mut state = self.shared.state.lock();
         if state.has_ended {
             return Err(GraphError::Ended);
         }
-        state.snapshots.push(Box::new(move |snapshot| {
-            // The receiver is gone only if its thread has panicked.
-            let _ = answer.send(snapshot);
-        }));
+        state.snapshots.push(answer);
         drop(state);
         self.shared.filled.notify_one();
         answered.recv().unwrap_or(Err(GraphError::Ended))
@@ -154,84 +135,64 @@ struct Work {
     shared: Arc<Shared>,
     memory: Arc<Memory>,
     store: Store,
-    epoch: Box<str>,
-    /// Changes that were taken but not written yet.
-    unwritten: Pending,
-    checkpoint: Option<Checkpoint>,
-    kept: Vec<Checkpoint>,
 }
 
 impl Work {
     fn run(mut self) {
-        loop {
-            let (snapshots, has_ended) = self.take();
-            let is_written = self.write();
-            for done in snapshots {
-                done(self.store.snapshot().map_err(Into::into));
-            }
-            if has_ended {
-                return;
-            }
-            if !is_written {
-                let mut state = self.shared.state.lock();
-                if !state.has_ended && state.snapshots.is_empty() {
-                    self.shared.filled.wait_for(&mut state, RETRY_INTERVAL);
-                }
+        let mut has_ended = false;
+        while !has_ended {
+            let (pending, snapshots);
+            (pending, snapshots, has_ended) = self.take();
+            self.write(pending);
+            for answer in snapshots {
+                // The receiver is gone only if its thread has panicked.
+                let _ = answer.send(self.store.snapshot());
             }
         }
     }
 
-    /// Takes all waiting changes; blocks if there is nothing to do. Returns the requests for
+    /// Takes all waiting changes; blocks if there is nothing to do. Also returns the requests for
     /// snapshots and whether the storage has ended.
-    fn take(&mut self) -> (Vec<SnapshotDone>, bool) {
+    fn take(&self) -> (Pending, Vec<SyncSender<Result<Snapshot, GraphError>>>, bool) {
+        let Shared { limits, filled, .. } = &*self.shared;
         let mut state = self.shared.state.lock();
-        while self.checkpoint.is_none()
-            && !self.store.is_sweeping()
-            && state.checkpoint.is_none()
-            && state.snapshots.is_empty()
-            && !state.has_ended
-        {
+        while !state.has_work() && !self.store.is_sweeping() {
             state.is_idle = true;
-            self.shared.filled.wait(&mut state);
+            filled.wait(&mut state);
             state.is_idle = false;
         }
-        if !state.is_urgent() && !self.store.is_sweeping() && self.checkpoint.is_none() {
-            self.shared.filled.wait_for(&mut state, COMMIT_INTERVAL);
+        if state.stored.failure.is_some() && !state.is_urgent(limits) {
+            filled.wait_for(&mut state, RETRY_INTERVAL);
+        } else if !self.store.is_sweeping() && !state.is_urgent(limits) {
+            filled.wait_for(&mut state, limits.commit_interval);
         }
-        self.unwritten.append(std::mem::take(&mut state.placed));
-        self.checkpoint = state.checkpoint.take().or(self.checkpoint.take());
-        self.kept.append(&mut state.kept);
-        state.writing = self.unwritten.edges();
-        (std::mem::take(&mut state.snapshots), state.has_ended)
+        let waiting = std::mem::take(&mut state.waiting);
+        let snapshots = std::mem::take(&mut state.snapshots);
+        (waiting, snapshots, state.has_ended)
     }
 
-    /// Writes the changes that were taken. Returns whether that succeeded.
-    fn write(&mut self) -> bool {
+    /// Writes changes. If that fails, they wait again, before later ones.
+    fn write(&mut self, pending: Pending) {
         let edges = self.memory.adjacency.counts().0;
-        let net = self.unwritten.net();
-        let write = self.checkpoint.as_ref().map(|last| LogWrite {
-            epoch: &self.epoch,
-            last,
-            kept: &self.kept,
-        });
-        let rows = self.unwritten.rows();
-        let result = self.store.commit_from_log(&net, edges, rows, write);
+        let net = pending.net();
+        let (rows, places) = (pending.rows(), pending.places.as_ref());
+        let result = self.store.commit_from_log(&net, edges, rows, places);
         let mut state = self.shared.state.lock();
         match result {
             Ok(()) => {
-                self.unwritten = Pending::default();
-                self.kept.clear();
-                if let Some(written) = self.checkpoint.take() {
-                    state.stored.sequence = written.sequence;
+                state.stored.edges_waiting -= pending.edges();
+                if let Some(written) = &pending.places {
+                    state.stored.sequence = written.last.sequence;
                 }
                 state.stored.failure = None;
-                state.writing = 0;
             }
-            Err(error) => state.stored.failure = Some(error.into()),
+            Err(error) => {
+                let later = std::mem::replace(&mut state.waiting, pending);
+                state.waiting.append(later);
+                state.stored.failure = Some(error);
+            }
         }
-        let is_written = state.stored.failure.is_none();
         drop(state);
         self.shared.written.notify_all();
-        is_written
     }
 }

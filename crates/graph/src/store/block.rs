@@ -13,9 +13,6 @@ use crate::key::Key;
 /// Owner and other end of one edge, seen in one direction.
 pub(crate) type Pair = u64;
 
-/// Maximum size of a block: together with its row, 16 bytes, it fills one page of redb.
-pub(super) const BLOCK_BYTES_MAX: usize = if cfg!(test) { 256 } else { 4096 - 16 };
-
 /// Maximum size of an encoded pair with a new owner: a zero and two varints of up to five bytes.
 const PAIR_BYTES_MAX: usize = 11;
 

@@ -8,24 +8,24 @@ use std::ops::Bound;
 
 use redb::{ReadableTable, Table};
 
-use super::block::{BLOCK_BYTES_MAX, Packer, Pair, unpack, unpack_runs};
+use super::block::{Packer, Pair, unpack, unpack_runs};
 use super::error::malformed;
+use super::journal::Entry;
 use super::tables::BlockTable;
 use crate::key::Key;
 
-/// Size below which a block is joined with the next one: a quarter of the maximum, so that blocks
-/// are not split and joined in turns.
-const BLOCK_BYTES_MIN: usize = BLOCK_BYTES_MAX / 4;
-
-/// A pair, and whether it is to be present.
-pub(super) type Wanted = (Pair, bool);
+/// Part of the maximum size below which a block is joined with the next one, so that blocks are not
+/// split and joined in turns.
+const BLOCK_BYTES_MIN_PART: usize = 4;
 
 /// Makes the pairs of `changes`, which ascend, present or absent, and stops after `blocks_max`
-/// blocks. Returns the number of changes made. Changes that were made before have no effect.
+/// blocks of at most `bytes_max` bytes. Returns the number of changes made. Changes that were made
+/// before have no effect.
 pub(super) fn fold(
     table: &mut Table<'_, u64, &'static [u8]>,
-    changes: &[Wanted],
+    changes: &[Entry],
     blocks_max: usize,
+    bytes_max: usize,
 ) -> Result<usize, redb::Error> {
     let mut taken = 0;
     for _ in 0..blocks_max {
@@ -39,7 +39,7 @@ pub(super) fn fold(
             None => here.len(),
         };
         block.merge(&here[..count]);
-        block.store(table)?;
+        block.store(table, bytes_max)?;
         taken += count;
     }
     Ok(taken)
@@ -77,7 +77,7 @@ impl Block {
         Ok(block)
     }
 
-    fn merge(&mut self, changes: &[Wanted]) {
+    fn merge(&mut self, changes: &[Entry]) {
         let mut merged = Vec::with_capacity(self.pairs.len() + changes.len());
         let mut old = self.pairs.iter().copied().peekable();
         for &(pair, present) in changes {
@@ -93,17 +93,21 @@ impl Block {
         self.pairs = merged;
     }
 
-    fn store(mut self, table: &mut Table<'_, u64, &'static [u8]>) -> Result<(), redb::Error> {
-        let mut packed = self.pack(BLOCK_BYTES_MAX);
+    fn store(
+        mut self,
+        table: &mut Table<'_, u64, &'static [u8]>,
+        bytes_max: usize,
+    ) -> Result<(), redb::Error> {
+        let mut packed = self.pack(bytes_max);
         let bytes: usize = packed.iter().map(|(_, bytes)| bytes.len()).sum();
-        if bytes < BLOCK_BYTES_MIN && self.end.is_some() {
+        if bytes < bytes_max / BLOCK_BYTES_MIN_PART && self.end.is_some() {
             self.join(table)?;
-            packed = self.pack(BLOCK_BYTES_MAX);
+            packed = self.pack(bytes_max);
         }
         if packed.len() > 1 {
             // Split evenly, as a full block beside an almost empty one would soon be split again.
             let bytes: usize = packed.iter().map(|(_, bytes)| bytes.len()).sum();
-            packed = self.pack(BLOCK_BYTES_MAX.min(bytes / packed.len() + 64));
+            packed = self.pack(bytes_max.min(bytes / packed.len() + 64));
         }
         if packed.first().is_none_or(|(key, _)| *key != self.key) && self.stored {
             table.remove(self.key)?;
@@ -160,10 +164,12 @@ pub(super) fn scan(
 /// Function that receives pairs one after another.
 pub(super) type Take<'a> = &'a mut dyn FnMut(Pair) -> Result<(), redb::Error>;
 
-/// Writes a whole direction into an empty table. `feed` passes the pairs in ascending order.
+/// Writes a whole direction into an empty table, in blocks of at most `bytes_max` bytes. `feed`
+/// passes the pairs in ascending order.
 pub(super) fn write_all(
     transaction: &redb::WriteTransaction,
     definition: BlockTable,
+    bytes_max: usize,
     feed: impl FnOnce(Take<'_>) -> Result<(), redb::Error>,
 ) -> Result<(), redb::Error> {
     let mut table = transaction.open_table(definition)?;
@@ -171,7 +177,7 @@ pub(super) fn write_all(
     let mut packer = Packer::default();
     packer.begin(0);
     feed(&mut |pair| {
-        if !packer.fits(BLOCK_BYTES_MAX) {
+        if !packer.fits(bytes_max) {
             cursor.insert_before(packer.key(), packer.bytes())?;
             packer.begin(pair);
         }

@@ -3,7 +3,7 @@
 //! Must never change anything.
 
 use super::block::{Pair, other, owner, pair};
-use super::snapshot::{Pairs, Snapshot, failed};
+use super::snapshot::{Pairs, Snapshot, failed, id_of};
 use crate::adjacency::Direction;
 use crate::error::GraphError;
 use crate::id::Id;
@@ -162,14 +162,7 @@ impl Named {
 }
 
 fn only_one(edge: Pair, missing_in: Direction, names: &[(Key, Id)]) -> String {
-    let name = |number| {
-        let key = Key::from_number(number);
-        match names.binary_search_by_key(&key, |&(key, _)| key) {
-            Ok(at) => names[at].1.to_string(),
-            Err(_) => number.to_string(),
-        }
-    };
-    let (subscriber, subject) = (name(owner(edge)), name(other(edge)));
+    let (subscriber, subject) = (id_of(names, owner(edge)), id_of(names, other(edge)));
     match missing_in {
         Direction::Subscriptions => format!(
             "{subscriber} is a subscriber of {subject}, which is not among its subscriptions"

@@ -7,12 +7,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use redb::ReadableDatabase;
+use rustix::fs::{MemfdFlags, memfd_create};
+
 use super::disk::Tracked;
 use super::error::{OpenError, Refusal};
+use super::log::InLog;
 use super::snapshot::Snapshot;
-use super::{Directory, Disk, directory, tables};
+use super::{Directory, Disk, Store, directory, log, tables};
 use crate::adjacency::Direction;
 use crate::error::GraphError;
+use crate::limits::Limits;
+use crate::memory::Memory;
+use crate::places::LogPlaces;
 
 impl Snapshot {
     /// Writes the graph to a new file at `path`, which can be used as `graph.redb` in a data
@@ -59,9 +66,7 @@ impl Directory {
         let file = File::open(&path).and_then(|file| fs::remove_file(&path).map(|()| file));
         file.map_err(|error| refuse(error.into()))
     }
-}
 
-impl Directory {
     /// Reads a copy from elsewhere into a file that is deleted when the snapshot is dropped.
     ///
     /// # Errors
@@ -70,15 +75,38 @@ impl Directory {
     pub fn receive(&self, copy: &mut impl io::Read) -> Result<Snapshot, OpenError> {
         let path = self.passing();
         let received = (|| {
-            let mut file = datadir::create(&path)?;
-            let written = io::copy(copy, &mut file).map(drop);
+            let file = datadir::create(&path)?;
+            let written = write_copy(file, copy);
             fs::remove_file(&path)?;
-            written?;
-            let disk: Arc<dyn Disk> = Arc::new(file);
-            let database = tables::open(&Arc::new(Tracked::new(disk)))?;
+            let database = tables::open(&Arc::new(Tracked::new(written?)))?;
             Ok(Snapshot::owning(database)?)
         })();
         received.map_err(|refusal: Refusal| refusal.of(path))
+    }
+
+    /// Replaces the graph with a copy from elsewhere, after checking the copy, which must have
+    /// exactly these positions in a replicated log. An earlier position that equals the last one is
+    /// ignored.
+    ///
+    /// # Errors
+    ///
+    /// When the copy cannot be read or written, is not a graph, or has other positions. The old
+    /// graph is not changed.
+    pub fn install(&self, copy: &mut impl io::Read, places: &LogPlaces) -> Result<(), OpenError> {
+        let unfinished = self.unfinished();
+        let installed = (|| {
+            let disk = write_copy(datadir::create(&unfinished)?, copy)?;
+            let database = tables::open(&Arc::new(Tracked::new(disk)))?;
+            check_places(log::read(&database.begin_read()?)?.as_ref(), places)?;
+            drop(database);
+            File::open(&unfinished)?.sync_all()?;
+            fs::rename(&unfinished, self.file())?;
+            Ok(File::open(self.path())?.sync_all()?)
+        })();
+        installed.map_err(|refusal: Refusal| {
+            let _ = fs::remove_file(&unfinished);
+            refusal.of(unfinished)
+        })
     }
 }
 
@@ -105,6 +133,46 @@ impl Snapshot {
         }
         Ok(true)
     }
+}
+
+/// Loads a copy of a graph, which must have exactly these positions in a replicated log, for a node
+/// without a directory. The whole copy is in memory until it is loaded.
+///
+/// # Errors
+///
+/// When the copy cannot be read, is not a graph, or has other positions.
+pub(crate) fn load_copy(
+    copy: &mut impl io::Read,
+    places: &LogPlaces,
+) -> Result<(Store, Memory), OpenError> {
+    let loaded = (|| {
+        let file = memfd_create("encke-graph", MemfdFlags::CLOEXEC).map_err(io::Error::from)?;
+        let disk = write_copy(file.into(), copy)?;
+        let (store, memory) = Store::open(disk, Limits::USUAL)?;
+        check_places(store.log(), places)?;
+        Ok((store, memory))
+    })();
+    loaded.map_err(|refusal: Refusal| refusal.of("a copy in memory".into()))
+}
+
+/// Writes a copy from elsewhere to an empty file.
+fn write_copy(mut file: File, copy: &mut impl io::Read) -> io::Result<Arc<dyn Disk>> {
+    io::copy(copy, &mut file)?;
+    Ok(Arc::new(file))
+}
+
+/// Checks that a graph has exactly these positions. An earlier one that equals the last one is
+/// ignored.
+fn check_places(found: Option<&InLog>, expected: &LogPlaces) -> Result<(), Refusal> {
+    let mut found = found.map(|log| log.places.clone());
+    if let Some(LogPlaces { last, earlier, .. }) = &mut found {
+        earlier.retain(|place| place.sequence < last.sequence);
+    }
+    if found.as_ref() == Some(expected) {
+        return Ok(());
+    }
+    let why = "its position in the log differs from the one in its description";
+    Err(Refusal::Torn(why.to_owned()))
 }
 
 fn is_free(path: &Path) -> Result<(), Refusal> {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datadir::{DirectoryLock, LockError};
-use redb::{Builder, Database, ReadableDatabase};
+use redb::Builder;
 use rustix::fs::{Advice, fadvise};
 
 use super::block::Pair;
@@ -19,9 +19,10 @@ use super::log::InLog;
 use super::snapshot::Snapshot;
 use super::{Disk, blocks, log, rows, tables};
 use crate::adjacency::Direction;
+use crate::batch::Net;
 use crate::id::Id;
 use crate::key::Key;
-use crate::places::LogPlaces;
+use crate::limits::Limits;
 use crate::rows::Rows;
 
 /// File of the graph.
@@ -42,10 +43,13 @@ pub struct Directory {
     lock: DirectoryLock,
 }
 
-/// Contents of a graph. The methods are called in the order in which a file is written.
+/// Contents of a graph; by default there are none. The methods are called in the order in which a
+/// file is written.
 pub(crate) trait Contents {
     /// Returns the interned keys that have an edge, ascending, and their ids.
-    fn names(&mut self) -> Result<Vec<(Key, Id)>, redb::Error>;
+    fn names(&mut self) -> Result<Vec<(Key, Id)>, redb::Error> {
+        Ok(Vec::new())
+    }
 
     /// Returns the positions in a replicated log, if the graph has any.
     fn log(&self) -> Option<InLog> {
@@ -60,27 +64,17 @@ pub(crate) trait Contents {
     /// Calls `each` once with every pair of a direction, ascending.
     fn pairs(
         &mut self,
-        direction: Direction,
-        each: &mut dyn FnMut(Pair) -> Result<(), redb::Error>,
-    ) -> Result<(), redb::Error>;
+        _direction: Direction,
+        _each: &mut dyn FnMut(Pair) -> Result<(), redb::Error>,
+    ) -> Result<(), redb::Error> {
+        Ok(())
+    }
 }
 
 /// An empty graph.
 pub(crate) struct Nothing;
 
-impl Contents for Nothing {
-    fn names(&mut self) -> Result<Vec<(Key, Id)>, redb::Error> {
-        Ok(Vec::new())
-    }
-
-    fn pairs(
-        &mut self,
-        _: Direction,
-        _: &mut dyn FnMut(Pair) -> Result<(), redb::Error>,
-    ) -> Result<(), redb::Error> {
-        Ok(())
-    }
-}
+impl Contents for Nothing {}
 
 /// A copy without the free space of the file.
 impl Contents for &Snapshot {
@@ -153,6 +147,11 @@ impl Directory {
         self.path().join(PASSING)
     }
 
+    /// Returns the path of a graph that is being written.
+    pub(super) fn unfinished(&self) -> PathBuf {
+        self.path().join(UNFINISHED)
+    }
+
     /// Returns whether there is a graph.
     ///
     /// # Errors
@@ -191,7 +190,7 @@ impl Directory {
 
     /// Replaces the graph atomically with a new one.
     pub(crate) fn replace(&self, contents: impl Contents) -> Result<(), OpenError> {
-        let unfinished = self.path().join(UNFINISHED);
+        let unfinished = self.unfinished();
         let written = write(&unfinished, contents)
             .and_then(|()| Ok(fs::rename(&unfinished, self.file())?))
             .and_then(|()| Ok(File::open(self.path())?.sync_all()?));
@@ -202,53 +201,7 @@ impl Directory {
         })
     }
 
-    /// Replaces the graph with a copy from elsewhere, after checking the copy.
-    ///
-    /// # Errors
-    ///
-    /// When the copy cannot be read or written, or is not a graph. The old graph is not changed.
-    pub fn install(&self, copy: &mut impl io::Read) -> Result<(), OpenError> {
-        self.install_checked(copy, |_| Ok(()))
-    }
-
-    /// Replaces the graph like [`install`](Self::install), with a copy that must have exactly these
-    /// positions in a replicated log. An earlier position that equals the last one is ignored.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`install`](Self::install), and when the copy has other positions.
-    pub fn install_at(
-        &self,
-        copy: &mut impl io::Read,
-        places: &LogPlaces,
-    ) -> Result<(), OpenError> {
-        self.install_checked(copy, |database| {
-            check_places(log::read(&database.begin_read()?)?, places)
-        })
-    }
-
-    fn install_checked(
-        &self,
-        copy: &mut impl io::Read,
-        check: impl FnOnce(&Database) -> Result<(), Refusal>,
-    ) -> Result<(), OpenError> {
-        let unfinished = self.path().join(UNFINISHED);
-        let installed = (|| {
-            let mut file = datadir::create(&unfinished)?;
-            io::copy(copy, &mut file)?;
-            file.sync_all()?;
-            let disk: Arc<dyn Disk> = Arc::new(file);
-            check(&tables::open(&Arc::new(Tracked::new(disk)))?)?;
-            fs::rename(&unfinished, self.file())?;
-            Ok(File::open(self.path())?.sync_all()?)
-        })();
-        installed.map_err(|refusal: Refusal| {
-            let _ = fs::remove_file(&unfinished);
-            refusal.of(unfinished)
-        })
-    }
-
-    fn failed(&self, error: io::Error) -> OpenError {
+    pub(crate) fn failed(&self, error: io::Error) -> OpenError {
         OpenError::Directory {
             path: self.path().to_owned(),
             error,
@@ -256,52 +209,47 @@ impl Directory {
     }
 }
 
-/// Checks that a graph has exactly these positions. An earlier one that equals the last one is
-/// ignored.
-pub(super) fn check_places(
-    mut found: Option<LogPlaces>,
-    expected: &LogPlaces,
-) -> Result<(), Refusal> {
-    if let Some(LogPlaces { last, earlier, .. }) = &mut found {
-        earlier.retain(|place| place.sequence < last.sequence);
-    }
-    if found.as_ref() == Some(expected) {
-        return Ok(());
-    }
-    let why = "its position in the log differs from the one in its description";
-    Err(Refusal::Torn(why.to_owned()))
-}
-
 /// Writes a new graph to `path`, where nothing is, and returns when it will survive a loss of
 /// power.
 pub(crate) fn write(path: &Path, contents: impl Contents) -> Result<(), Refusal> {
     let file = datadir::create(path)?;
-    fill(Arc::new(file), contents)?;
+    fill(Arc::new(file), contents, &Limits::USUAL)?;
     File::open(path)?.sync_all()?;
     Ok(())
 }
 
 /// Writes a new graph to an empty disk.
-pub(crate) fn fill(disk: Arc<dyn Disk>, mut contents: impl Contents) -> Result<(), Refusal> {
+pub(crate) fn fill(
+    disk: Arc<dyn Disk>,
+    mut contents: impl Contents,
+    limits: &Limits,
+) -> Result<(), Refusal> {
     let mut database = Builder::new()
         .set_cache_size(BUILD_CACHE_BYTES)
         .create_with_backend(super::disk::Backend(Arc::new(Tracked::new(disk))))?;
     let transaction = database.begin_write()?;
     tables::create(&transaction)?;
-    tables::write_names(&transaction, contents.names()?)?;
+    let names = Net {
+        named: contents.names()?,
+        ..Net::default()
+    };
+    tables::write_names(&transaction, &names)?;
     for direction in [Direction::Subscriptions, Direction::Subscribers] {
-        blocks::write_all(&transaction, tables::table(direction), |each| {
+        let table = tables::table(direction);
+        blocks::write_all(&transaction, table, limits.block_bytes_max, |each| {
             contents.pairs(direction, each)
         })?;
     }
-    rows::write_all(&transaction, &contents.rows()?)?;
+    let rows = contents.rows()?.into_iter();
+    let rows = rows.map(|(name, value)| (name, Some(value)));
+    rows::write(&transaction, &rows.collect())?;
     if let Some(InLog { places, has_rows }) = contents.log() {
         let format = match has_rows {
             true => FORMAT_OF_LOG,
             false => FORMAT_OF_LOG_WITHOUT_ROWS,
         };
         tables::set_format(&transaction, format)?;
-        log::write(&transaction, places.as_write())?;
+        log::write(&transaction, &places, limits)?;
     }
     transaction.commit()?;
     // Frees the space by which the file has grown too far.

@@ -14,7 +14,7 @@ use redb::StorageBackend;
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate};
 use rustix::io::Errno;
 
-use super::error::StoreError;
+use crate::error::GraphError;
 
 /// Free space required before writes are retried after a failure, in bytes.
 const ROOM_BYTES: u64 = 1 << 20;
@@ -79,7 +79,7 @@ impl Disk for File {
 #[derive(Debug)]
 pub(crate) struct Tracked {
     disk: Arc<dyn Disk>,
-    last_error: Mutex<Option<StoreError>>,
+    last_error: Mutex<Option<GraphError>>,
 }
 
 impl Tracked {
@@ -92,14 +92,14 @@ impl Tracked {
 
     /// Returns why an operation of redb failed: the error of the disk if there is one, as it says
     /// more than the error of redb.
-    pub(super) fn explain(&self, error: impl ToString) -> StoreError {
+    pub(super) fn explain(&self, error: impl ToString) -> GraphError {
         let said = self.last_error.lock().take();
-        said.unwrap_or_else(|| StoreError::other(&error.to_string()))
+        said.unwrap_or_else(|| GraphError::of_disk(&error))
     }
 
-    pub(super) fn has_room(&self) -> Result<(), StoreError> {
+    pub(super) fn has_room(&self) -> Result<(), GraphError> {
         let room = self.disk.has_room(ROOM_BYTES);
-        room.map_err(|error| StoreError::of_io(&error))
+        room.map_err(|error| GraphError::of_io(&error))
     }
 
     /// Lets the next reads show what is on the disk, not what a failed sync should have written.
@@ -113,7 +113,7 @@ impl Tracked {
     }
 
     fn record_error<T>(&self, result: io::Result<T>) -> io::Result<T> {
-        result.inspect_err(|error| *self.last_error.lock() = Some(StoreError::of_io(error)))
+        result.inspect_err(|error| *self.last_error.lock() = Some(GraphError::of_io(error)))
     }
 }
 

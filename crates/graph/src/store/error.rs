@@ -1,28 +1,36 @@
 //! Errors of opening, reading and writing a graph on disk, as sentences that say what to do.
 
-use std::error::Error;
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use redb::StorageError;
 
 use super::block::Malformed;
+use super::format::FORMAT_OF_LOG;
 use crate::error::GraphError;
 
 /// Reason why a data directory cannot be used. Nothing in it was changed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// The directory cannot be created or used.
+    #[error(
+        "the data directory {path} cannot be used: {error}; make it writable, choose another with \
+         --data, or use --memory to store nothing"
+    )]
     Directory {
         /// The directory.
         path: PathBuf,
         /// Error of the system.
+        #[source]
         error: io::Error,
     },
     /// Another process has locked the directory.
+    #[error(
+        "the data directory {path} is in use by another process (process id {}); stop it, or \
+         choose another directory with --data",
+        .process.as_deref().unwrap_or("unknown")
+    )]
     InUse {
         /// The directory.
         path: PathBuf,
@@ -30,16 +38,25 @@ pub enum OpenError {
         process: Option<String>,
     },
     /// There is no graph in the directory.
+    #[error("there is no graph in {file}; check the directory given with --data")]
     Missing {
         /// The missing file.
         file: PathBuf,
     },
     /// The file is not a graph of Encke.
+    #[error(
+        "{file} is not an Encke graph and was not changed; move it away, or choose another \
+         directory with --data"
+    )]
     Foreign {
         /// The file.
         file: PathBuf,
     },
     /// The file has a format that this program does not know.
+    #[error(
+        "{file} has format {format}, but this program supports only formats up to {FORMAT_OF_LOG}; \
+         the file was not changed; use the program that wrote it, or a newer one"
+    )]
     Newer {
         /// The file.
         file: PathBuf,
@@ -47,6 +64,10 @@ pub enum OpenError {
         format: u64,
     },
     /// The file is a graph of Encke, but damaged.
+    #[error(
+        "{file} is damaged ({why}) and was not changed; replace it with a backup, or move it away \
+         to start with an empty graph"
+    )]
     Torn {
         /// The file.
         file: PathBuf,
@@ -54,11 +75,21 @@ pub enum OpenError {
         why: String,
     },
     /// The graph has edges, but no position in the log of a cluster.
+    #[error(
+        "{file} has subscriptions that do not come from a cluster; to start the cluster with them, \
+         run `encke cluster import` and give each node an empty directory; to join the cluster \
+         without them, choose another directory with --data"
+    )]
     NoPlace {
         /// The file.
         file: PathBuf,
     },
     /// The graph belongs to another cluster.
+    #[error(
+        "{file} belongs to the cluster whose log has the epoch {found}, but the log of this \
+         cluster has the epoch {expected}; choose another directory with --data or, if the log was \
+         created again, fill it from this graph with `encke cluster import`"
+    )]
     OtherLog {
         /// The file.
         file: PathBuf,
@@ -68,6 +99,7 @@ pub enum OpenError {
         expected: Box<str>,
     },
     /// The file cannot be read or written.
+    #[error("{file} cannot be read or written: {why}; see the log of the system")]
     Disk {
         /// The file.
         file: PathBuf,
@@ -89,90 +121,16 @@ impl OpenError {
     }
 }
 
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Directory { path, error } => write!(
-                f,
-                "the data directory {} cannot be used: {error}; make it writable, choose another \
-                 with --data, or use --memory to store nothing",
-                path.display()
-            ),
-            Self::InUse { path, process } => {
-                let path = path.display();
-                let by = process.as_deref().unwrap_or("unknown");
-                write!(
-                    f,
-                    "the data directory {path} is in use by another process (process id {by}); \
-                     stop it, or choose another directory with --data"
-                )
-            }
-            Self::Missing { file } => write!(
-                f,
-                "there is no graph in {}; check the directory given with --data",
-                file.display()
-            ),
-            Self::Foreign { file } => write!(
-                f,
-                "{} is not an Encke graph and was not changed; move it away, or choose another \
-                 directory with --data",
-                file.display()
-            ),
-            Self::Newer { file, format } => write!(
-                f,
-                "{} has format {format}, but this program supports only formats up to {}; the \
-                 file was not changed; use the program that wrote it, or a newer one",
-                file.display(),
-                super::format::FORMAT_OF_LOG
-            ),
-            Self::Torn { file, why } => write!(
-                f,
-                "{} is damaged ({why}) and was not changed; replace it with a backup, or move it \
-                 away to start with an empty graph",
-                file.display()
-            ),
-            Self::NoPlace { file } => write!(
-                f,
-                "{} has subscriptions that do not come from a cluster; to start the cluster with \
-                 them, run `encke cluster import` and give each node an empty directory; to join \
-                 the cluster without them, choose another directory with --data",
-                file.display()
-            ),
-            Self::OtherLog {
-                file,
-                found,
-                expected,
-            } => write!(
-                f,
-                "{} belongs to the cluster whose log has the epoch {found}, but the log of this \
-                 cluster has the epoch {expected}; choose another directory with --data or, if \
-                 the log was created again, fill it from this graph with `encke cluster import`",
-                file.display()
-            ),
-            Self::Disk { file, why } => write!(
-                f,
-                "{} cannot be read or written: {why}; see the log of the system",
-                file.display()
-            ),
-        }
-    }
-}
-
-impl Error for OpenError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Directory { error, .. } => Some(error),
-            _ => None,
-        }
-    }
-}
-
 /// Reason why a file is refused, without its name.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
+    #[error("the file is not an Encke graph")]
     Foreign,
+    #[error("the file has format {format}")]
     Newer { format: u64 },
+    #[error("{0}")]
     Torn(String),
+    #[error("{0}")]
     Failed(redb::Error),
 }
 
@@ -202,54 +160,27 @@ fn is_short(error: &io::Error) -> bool {
     )
 }
 
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Foreign => f.write_str("the file is not an Encke graph"),
-            Self::Newer { format } => write!(f, "the file has format {format}"),
-            Self::Torn(why) => f.write_str(why),
-            Self::Failed(error) => error.fmt(f),
-        }
-    }
-}
-
 impl<E: Into<redb::Error>> From<E> for Refusal {
     fn from(error: E) -> Self {
         Self::Failed(error.into())
     }
 }
 
-/// Reason why a commit failed. Passed to every caller with a change in the commit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct StoreError {
-    pub(crate) full: bool,
-    pub(crate) cause: Arc<str>,
-}
-
-impl StoreError {
-    pub(crate) fn of_io(error: &io::Error) -> Self {
+impl GraphError {
+    /// Returns the error of changes that the disk could not take.
+    pub(super) fn of_io(error: &io::Error) -> Self {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-        Self {
-            full: matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge),
-            cause: error.to_string().into(),
+        let cause = error.to_string().into();
+        match error.kind() {
+            StorageFull | QuotaExceeded | FileTooLarge => Self::DiskFull { cause },
+            _ => Self::Disk { cause },
         }
     }
 
-    pub(crate) fn other(cause: &str) -> Self {
-        Self {
-            full: false,
-            cause: cause.into(),
-        }
-    }
-}
-
-impl From<StoreError> for GraphError {
-    fn from(StoreError { full, cause }: StoreError) -> Self {
-        if full {
-            Self::DiskFull { cause }
-        } else {
-            Self::Disk { cause }
-        }
+    /// Returns the error of a file that cannot be read or written.
+    pub(super) fn of_disk(error: &impl ToString) -> Self {
+        let cause = error.to_string().into();
+        Self::Disk { cause }
     }
 }
 

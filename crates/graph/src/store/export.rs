@@ -4,7 +4,6 @@
 //! only on the edges, not on the keys of the ids.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::io::{self, Write};
 
 use super::block::{Pair, other, owner};
@@ -24,34 +23,24 @@ pub enum ListFormat {
 }
 
 /// Reason why an edge list is incomplete.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportError {
     /// The graph cannot be read.
+    #[error("{0}")]
     Graph(GraphError),
     /// The list cannot be written.
+    #[error("the edge list cannot be written: {0}")]
     Write(io::Error),
     /// An id has a space or begins like a comment, so a list of words cannot express it. Nothing
     /// was written.
+    #[error(
+        "the id {:?} contains a space or begins with #, so it cannot be written as a word of a \
+         list; export as JSON",
+        .0.to_string()
+    )]
     NotAWord(Id),
 }
-
-impl fmt::Display for ExportError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Graph(error) => error.fmt(f),
-            Self::Write(error) => write!(f, "the edge list cannot be written: {error}"),
-            Self::NotAWord(id) => write!(
-                f,
-                "the id {:?} contains a space or begins with #, so it cannot be written as a word \
-                 of a list; export as JSON",
-                id.to_string()
-            ),
-        }
-    }
-}
-
-impl std::error::Error for ExportError {}
 
 impl Snapshot {
     /// Writes all edges to `out`, sorted, and returns their number. Calls `progress` now and then

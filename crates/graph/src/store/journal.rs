@@ -17,7 +17,7 @@ const JOURNAL: TableDefinition<'static, u64, &'static [u8]> = TableDefinition::n
 /// Size of one edge, in bytes.
 const ENTRY_BYTES: usize = 9;
 
-/// One edge of the journal: subscriber and subject, and whether it is present.
+/// One changed edge, in either direction, and whether it is present.
 pub(super) type Entry = (Pair, bool);
 
 pub(super) const fn entry(change: &EdgeChange) -> Entry {

@@ -5,6 +5,7 @@
 use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata, TableDefinition, TableError};
 use redb::{StorageError, WriteTransaction};
 
+use crate::limits::Limits;
 use crate::places::{Checkpoint, LogPlaces};
 
 /// Rows `epoch`, `sequence` and `table`.
@@ -14,20 +15,6 @@ const LOG: TableDefinition<'static, &'static str, &'static [u8]> = TableDefiniti
 const CHECKPOINTS: TableDefinition<'static, u64, &'static [u8]> =
     TableDefinition::new("checkpoints");
 
-/// Maximum number of earlier positions; the oldest are dropped.
-pub(super) const CHECKPOINTS_MAX: u64 = if cfg!(test) { 4 } else { 32 };
-
-/// Positions that are written with a commit.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LogWrite<'a> {
-    /// Epoch of the log.
-    pub(crate) epoch: &'a str,
-    /// Position of the graph after this commit.
-    pub(crate) last: &'a Checkpoint,
-    /// Positions to keep, ascending.
-    pub(crate) kept: &'a [Checkpoint],
-}
-
 /// State of a graph that follows a log, as stored in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct InLog {
@@ -36,31 +23,28 @@ pub(crate) struct InLog {
     pub(crate) has_rows: bool,
 }
 
-impl LogPlaces {
-    pub(super) fn as_write(&self) -> LogWrite<'_> {
-        LogWrite {
-            epoch: &self.epoch,
-            last: &self.last,
-            kept: &self.earlier,
-        }
-    }
-}
-
-/// Writes the position of the graph after a commit.
+/// Writes the position of the graph after a commit, and adds the earlier ones to those that are
+/// kept.
 pub(super) fn write(
     transaction: &WriteTransaction,
-    LogWrite { epoch, last, kept }: LogWrite<'_>,
+    places: &LogPlaces,
+    limits: &Limits,
 ) -> Result<(), redb::Error> {
     let mut log = transaction.open_table(LOG)?;
+    let LogPlaces {
+        epoch,
+        last,
+        earlier,
+    } = places;
     log.insert("epoch", epoch.as_bytes())?;
     log.insert("sequence", &last.sequence.to_le_bytes()[..])?;
     log.insert("table", &*last.table)?;
-    if !kept.is_empty() {
+    if !earlier.is_empty() {
         let mut checkpoints = transaction.open_table(CHECKPOINTS)?;
-        for Checkpoint { sequence, table } in kept {
+        for Checkpoint { sequence, table } in earlier {
             checkpoints.insert(sequence, &**table)?;
         }
-        while checkpoints.len()? > CHECKPOINTS_MAX {
+        while checkpoints.len()? > limits.checkpoints_max {
             checkpoints.pop_first()?;
         }
     }
@@ -76,16 +60,7 @@ pub(super) fn clear(transaction: &WriteTransaction) -> Result<(), redb::Error> {
 
 /// Reads all positions, and whether there are rows for the last; `None` if the graph follows no
 /// log.
-pub(super) fn read_with_rows(transaction: &ReadTransaction) -> Result<Option<InLog>, redb::Error> {
-    let Some(places) = read(transaction)? else {
-        return Ok(None);
-    };
-    let has_rows = super::tables::format(transaction)? == super::format::FORMAT_OF_LOG;
-    Ok(Some(InLog { places, has_rows }))
-}
-
-/// Reads all positions; `None` if the graph follows no log.
-pub(super) fn read(transaction: &ReadTransaction) -> Result<Option<LogPlaces>, redb::Error> {
+pub(super) fn read(transaction: &ReadTransaction) -> Result<Option<InLog>, redb::Error> {
     let log = match transaction.open_table(LOG) {
         Err(TableError::TableDoesNotExist(_)) => return Ok(None),
         log => log?,
@@ -114,9 +89,12 @@ pub(super) fn read(transaction: &ReadTransaction) -> Result<Option<LogPlaces>, r
             }
         }
     }
-    Ok(Some(LogPlaces {
-        epoch: epoch.into(),
-        last,
-        earlier,
+    Ok(Some(InLog {
+        places: LogPlaces {
+            epoch: epoch.into(),
+            last,
+            earlier,
+        },
+        has_rows: super::tables::format(transaction)? == super::format::FORMAT_OF_LOG,
     }))
 }

@@ -24,18 +24,6 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Writes all rows of a new file.
-pub(super) fn write_all(transaction: &WriteTransaction, all: &Rows) -> Result<(), redb::Error> {
-    if all.is_empty() {
-        return Ok(());
-    }
-    let mut rows = transaction.open_table(ROWS)?;
-    for (name, value) in all {
-        rows.insert(&**name, &**value)?;
-    }
-    Ok(())
-}
-
 /// Reads all rows.
 pub(super) fn read(transaction: &ReadTransaction) -> Result<Rows, redb::Error> {
     let rows = match transaction.open_table(ROWS) {

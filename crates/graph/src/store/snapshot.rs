@@ -8,7 +8,7 @@ use std::iter::Peekable;
 use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTableMetadata, StorageError};
 
 use super::block::{Pair, other, owner, pair, unpack};
-use super::error::{Refusal, StoreError, malformed};
+use super::error::{Refusal, malformed};
 use super::journal::{self, Entry};
 use super::log::{self, InLog};
 use super::{rows, tables};
@@ -25,10 +25,9 @@ pub struct Snapshot {
     transaction: ReadTransaction,
     /// Database of a directory without a server, opened for this snapshot only.
     _database: Option<Database>,
-    /// Latest entry of each edge in the journal, ascending by subscriber and subject.
-    subscriptions: Vec<Entry>,
-    /// The same entries by subject and subscriber.
-    subscribers: Vec<Entry>,
+    /// Latest entry of each edge in the journal, in each [`Direction`]: ascending by subscriber and
+    /// subject, and by subject and subscriber.
+    journal: [Vec<Entry>; 2],
     /// Positions in a replicated log.
     log: Option<InLog>,
 }
@@ -40,12 +39,11 @@ impl Snapshot {
         let back = |&(edge, present): &Entry| (pair(other(edge), owner(edge)), present);
         let mut subscribers: Vec<Entry> = subscriptions.iter().map(back).collect();
         subscribers.sort_unstable();
-        let log = log::read_with_rows(&transaction)?;
+        let log = log::read(&transaction)?;
         Ok(Self {
             transaction,
             _database: None,
-            subscriptions,
-            subscribers,
+            journal: [subscriptions, subscribers],
             log,
         })
     }
@@ -100,15 +98,11 @@ impl Snapshot {
 
     pub(crate) fn stored_pairs(&self, direction: Direction) -> Result<Pairs<'_>, redb::Error> {
         let table = self.transaction.open_table(tables::table(direction))?;
-        let journal = match direction {
-            Direction::Subscriptions => &self.subscriptions,
-            Direction::Subscribers => &self.subscribers,
-        };
         Ok(Pairs {
             rows: table.range::<u64>(..)?,
             block: Vec::new().into_iter(),
             next: None,
-            journal: journal.iter().peekable(),
+            journal: self.journal[direction as usize].iter().peekable(),
         })
     }
 
@@ -136,7 +130,7 @@ impl Snapshot {
 
     /// Returns the number of edges in the journal whose changes are not in the blocks yet.
     pub fn journalled(&self) -> usize {
-        self.subscriptions.len()
+        self.journal[0].len()
     }
 
     /// Returns the number of blocks of a direction.
@@ -216,6 +210,14 @@ impl Iterator for Pairs<'_> {
     }
 }
 
+/// Returns the id of a key; its number if it has no name.
+pub(super) fn id_of(names: &[(Key, Id)], number: u32) -> Id {
+    match names.binary_search_by_key(&number, |(key, _)| key.number()) {
+        Ok(at) => names[at].1.clone(),
+        Err(_) => Id::from(number),
+    }
+}
+
 pub(super) fn failed(error: impl ToString) -> GraphError {
-    StoreError::other(&error.to_string()).into()
+    GraphError::of_disk(&error)
 }

@@ -1,11 +1,10 @@
 //! Statistics of a graph on disk.
 
 use super::block::{other, owner};
-use super::snapshot::{Snapshot, failed};
+use super::snapshot::{Snapshot, failed, id_of};
 use crate::adjacency::Direction;
 use crate::error::GraphError;
 use crate::id::Id;
-use crate::key::Key;
 
 /// Statistics of a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,14 +33,7 @@ impl Snapshot {
     /// When the file cannot be read.
     pub fn statistics(&self) -> Result<Statistics, GraphError> {
         let names = self.names()?;
-        let name = |(number, count): (u32, u64)| {
-            let key = Key::from_number(number);
-            let id = match names.binary_search_by_key(&key, |&(key, _)| key) {
-                Ok(at) => names[at].1.clone(),
-                Err(_) => Id::from(number),
-            };
-            (id, count)
-        };
+        let name = |(number, count): (u32, u64)| (id_of(&names, number), count);
         let subscriptions = self.owners(Direction::Subscriptions)?;
         let subscribers = self.owners(Direction::Subscribers)?;
         Ok(Statistics {

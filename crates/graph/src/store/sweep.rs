@@ -7,12 +7,10 @@
 use redb::WriteTransaction;
 
 use super::block::{other, owner, pair};
-use super::blocks::{self, Wanted};
+use super::blocks;
 use super::journal::{self, Entry};
 use super::tables::{SUBSCRIBERS, SUBSCRIPTIONS};
-
-/// Minimum number of blocks rewritten with a commit: a quarter of a megabyte.
-const BLOCKS_MIN: usize = if cfg!(test) { 1 } else { 64 };
+use crate::limits::Limits;
 
 /// Number of a commit's edges for each block that the commit folds. A sweep begins when there are
 /// at least as many edges for each block of a large graph, so it ends before the next one is due.
@@ -23,8 +21,8 @@ const EDGES_PER_BLOCK: usize = 8;
 pub(super) struct Sweep {
     /// First row that this sweep does not cover.
     end: u64,
-    subscriptions: Vec<Wanted>,
-    subscribers: Vec<Wanted>,
+    subscriptions: Vec<Entry>,
+    subscribers: Vec<Entry>,
     /// Number of changes folded: first of the subscriptions, then of the subscribers.
     done: usize,
 }
@@ -50,13 +48,15 @@ impl Sweep {
         &mut self,
         transaction: &WriteTransaction,
         edges: usize,
+        limits: &Limits,
     ) -> Result<(), redb::Error> {
-        let blocks = BLOCKS_MIN.max(edges / EDGES_PER_BLOCK);
+        let blocks = limits.blocks_per_commit_min.max(edges / EDGES_PER_BLOCK);
         let (definition, left) = match self.done.checked_sub(self.subscriptions.len()) {
             None => (SUBSCRIPTIONS, &self.subscriptions[self.done..]),
             Some(done) => (SUBSCRIBERS, &self.subscribers[done..]),
         };
-        self.done += blocks::fold(&mut transaction.open_table(definition)?, left, blocks)?;
+        let mut table = transaction.open_table(definition)?;
+        self.done += blocks::fold(&mut table, left, blocks, limits.block_bytes_max)?;
         if self.is_over() {
             journal::drop_before(transaction, self.end)?;
         }

@@ -130,10 +130,7 @@ pub(super) fn create(transaction: &WriteTransaction) -> Result<(), redb::Error> 
 }
 
 /// Writes the names that a commit adds and removes.
-pub(super) fn write_name_changes(
-    transaction: &WriteTransaction,
-    net: &Net,
-) -> Result<(), redb::Error> {
+pub(super) fn write_names(transaction: &WriteTransaction, net: &Net) -> Result<(), redb::Error> {
     if net.named.is_empty() && net.unnamed.is_empty() {
         return Ok(());
     }
@@ -142,34 +139,6 @@ pub(super) fn write_name_changes(
         names.remove(key.number())?;
     }
     for (key, id) in &net.named {
-        names.insert(key.number(), &*id.to_string())?;
-    }
-    Ok(())
-}
-
-/// Undoes [`write_name_changes`].
-pub(super) fn undo_name_changes(
-    transaction: &WriteTransaction,
-    named: &[Key],
-    unnamed: &[(Key, String)],
-) -> Result<(), redb::Error> {
-    let mut names = transaction.open_table(NAMES)?;
-    for key in named {
-        names.remove(key.number())?;
-    }
-    for (key, text) in unnamed {
-        names.insert(key.number(), text.as_str())?;
-    }
-    Ok(())
-}
-
-/// Writes all names of a new file.
-pub(super) fn write_names(
-    transaction: &WriteTransaction,
-    all: Vec<(Key, Id)>,
-) -> Result<(), redb::Error> {
-    let mut names = transaction.open_table(NAMES)?;
-    for (key, id) in all {
         names.insert(key.number(), &*id.to_string())?;
     }
     Ok(())

@@ -5,10 +5,13 @@
 use crate::batch::{Batch, Progress};
 use crate::change::{Answer, Change, Effect};
 use crate::error::GraphError;
+use crate::rows::{self, RowChanges};
 
 /// Changes of one submission. Lives until its callback is called.
 pub(super) struct Job {
     changes: Vec<Change>,
+    /// Changes of rows. A job that has them has no other changes, and one effect.
+    rows: Option<RowChanges>,
     effects: Answer,
     /// Effect of the slices made so far of a large change.
     part: Effect,
@@ -35,6 +38,7 @@ impl Job {
         Self {
             effects: Answer::with_capacity(changes.len()),
             changes,
+            rows: None,
             part: Effect::default(),
             settled: 0,
             in_commit: false,
@@ -42,8 +46,21 @@ impl Job {
         }
     }
 
+    /// Creates a job that changes rows.
+    pub(super) fn of_rows(rows: RowChanges, done: Box<dyn FnOnce(Answer) + Send>) -> Self {
+        Self {
+            rows: Some(rows),
+            ..Self::new(Vec::new(), done)
+        }
+    }
+
+    /// Returns the number of changes, or the weight of the rows in edges.
     pub(super) fn len(&self) -> usize {
-        self.changes.len()
+        self.rows.as_ref().map_or(self.changes.len(), rows::weight)
+    }
+
+    pub(super) const fn rows(&self) -> Option<&RowChanges> {
+        self.rows.as_ref()
     }
 
     /// Adds changes to the batch until it has `edges_max` edges.
@@ -65,6 +82,9 @@ impl Job {
                 Err(error) => self.effects.push(Err(error)),
             }
         }
+        if self.rows.is_some() {
+            self.effects.push(Ok(Effect::default()));
+        }
         Advanced::Done
     }
 
@@ -82,8 +102,8 @@ impl Job {
     /// Records that the commit failed: the changes in it and all later ones of this job fail.
     pub(super) fn fail(&mut self, error: &GraphError) {
         self.effects.truncate(self.settled);
-        self.effects
-            .resize_with(self.changes.len(), || Err(error.clone()));
+        let count = self.rows.as_ref().map_or(self.changes.len(), |_| 1);
+        self.effects.resize_with(count, || Err(error.clone()));
     }
 
     pub(super) fn refuse(mut self, error: &GraphError) {

@@ -2,11 +2,11 @@
 //!
 //! Must never grow without bound: submissions beyond the limit are refused with an error.
 
+use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use super::job::Job;
 use crate::error::GraphError;
-use crate::rows::{self, RowChanges};
 use crate::store::Snapshot;
 use crate::sync::{Condvar, Mutex};
 
@@ -22,20 +22,24 @@ const GATHER_WAIT: Duration = Duration::from_millis(2);
 /// A task for the writer. Owned by the queue until it is taken.
 pub(super) enum Submission {
     Changes(Job),
-    Rows(RowJob),
-    Snapshot(Box<dyn FnOnce(Result<Snapshot, GraphError>) + Send>),
+    Snapshot(SyncSender<Result<Snapshot, GraphError>>),
 }
 
-/// Changes of rows, and the callback for their result.
-pub(super) struct RowJob {
-    pub(super) changes: RowChanges,
-    pub(super) done: Box<dyn FnOnce(Result<(), GraphError>) + Send>,
-}
+impl Submission {
+    /// Returns the number of changes.
+    fn weight(&self) -> usize {
+        match self {
+            Self::Changes(job) => job.len(),
+            Self::Snapshot(_) => 0,
+        }
+    }
 
-impl RowJob {
-    /// Returns the weight among the waiting changes, in edges.
-    pub(super) fn weight(&self) -> usize {
-        rows::weight(&self.changes)
+    fn refuse(self, error: GraphError) {
+        match self {
+            Self::Changes(job) => job.refuse(&error),
+            // The caller sees that nothing is left to answer it.
+            Self::Snapshot(_) => {}
+        }
     }
 }
 
@@ -55,49 +59,23 @@ struct State {
 }
 
 impl Queue {
-    /// Queues a job, or answers it with an error.
-    pub(super) fn push(&self, job: Job) {
+    /// Queues a submission, or answers it with an error.
+    pub(super) fn push(&self, submission: Submission) {
         let mut state = self.state.lock();
         let waiting = state.waiting;
-        if state.ended || waiting >= CHANGES_WAITING_MAX {
-            let ended = state.ended;
+        let refusal = match &submission {
+            _ if state.ended => Some(GraphError::Ended),
+            Submission::Changes(_) if waiting >= CHANGES_WAITING_MAX => {
+                Some(GraphError::Busy { waiting })
+            }
+            _ => None,
+        };
+        if let Some(error) = refusal {
             drop(state);
-            return job.refuse(&match ended {
-                true => GraphError::Ended,
-                false => GraphError::Busy { waiting },
-            });
+            return submission.refuse(error);
         }
-        state.waiting += job.len();
-        state.submissions.push(Submission::Changes(job));
-        drop(state);
-        self.filled.notify_one();
-    }
-
-    /// Queues changes of rows, or answers them with an error.
-    pub(super) fn push_rows(&self, job: RowJob) {
-        let mut state = self.state.lock();
-        let waiting = state.waiting;
-        if state.ended || waiting >= CHANGES_WAITING_MAX {
-            let ended = state.ended;
-            drop(state);
-            return (job.done)(Err(match ended {
-                true => GraphError::Ended,
-                false => GraphError::Busy { waiting },
-            }));
-        }
-        state.waiting += job.weight();
-        state.submissions.push(Submission::Rows(job));
-        drop(state);
-        self.filled.notify_one();
-    }
-
-    pub(super) fn push_snapshot(&self, done: Box<dyn FnOnce(Result<Snapshot, GraphError>) + Send>) {
-        let mut state = self.state.lock();
-        if state.ended {
-            drop(state);
-            return done(Err(GraphError::Ended));
-        }
-        state.submissions.push(Submission::Snapshot(done));
+        state.waiting += submission.weight();
+        state.submissions.push(submission);
         drop(state);
         self.filled.notify_one();
     }

@@ -11,7 +11,7 @@ use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice
 
 use super::{SOCKET_EVENTS, System};
 use crate::driver::{Received, Sent, Token};
-use crate::keepalive::PROBES;
+use crate::keepalive::prepare;
 use crate::relay::{ConnectOptions, RelayDriver};
 
 /// Capacity of a pipe in bytes: the most that an unprivileged process may have
@@ -44,7 +44,7 @@ impl RelayDriver for System {
         };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = socket_with(family, SocketType::STREAM, flags, None)?;
-        prepare(&socket, options)?;
+        prepare(&socket, options.user_timeout, Some(options.keepalive))?;
         match connect(&socket, &to) {
             Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
@@ -107,13 +107,3 @@ impl RelayDriver for System {
 }
 
 const SPLICE_FLAGS: SpliceFlags = SpliceFlags::MOVE.union(SpliceFlags::NONBLOCK);
-
-fn prepare(socket: &OwnedFd, options: &ConnectOptions) -> io::Result<()> {
-    sockopt::set_tcp_nodelay(socket, true)?;
-    let timeout = u32::try_from(options.user_timeout.as_millis()).unwrap_or(u32::MAX);
-    sockopt::set_tcp_user_timeout(socket, timeout)?;
-    sockopt::set_tcp_keepidle(socket, options.keepalive.idle)?;
-    sockopt::set_tcp_keepintvl(socket, options.keepalive.interval)?;
-    sockopt::set_tcp_keepcnt(socket, PROBES)?;
-    Ok(sockopt::set_socket_keepalive(socket, true)?)
-}

@@ -79,23 +79,6 @@ impl SessionSets {
     pub(super) fn is_empty(&self) -> bool {
         self.sets.iter().all(|set| set.len() == 0) && self.sets.len() == self.vacant.len()
     }
-
-    /// Returns the number of places for sets, taken or vacant.
-    #[cfg(test)]
-    pub(super) const fn len(&self) -> usize {
-        self.sets.len()
-    }
-
-    /// Returns the room for sets, and for the sessions in them.
-    #[cfg(test)]
-    pub(super) fn capacity(&self) -> [usize; 2] {
-        let sets = self.sets.capacity() + self.vacant.capacity();
-        let sessions = self.sets.iter().map(|set| {
-            let deferred = set.deferred.as_ref();
-            set.live.capacity() + deferred.map_or(0, |it| it.sessions.capacity())
-        });
-        [sets, sessions.sum()]
-    }
 }
 
 impl SessionSet {
@@ -218,4 +201,26 @@ impl DeferredCounts {
 /// Whether a table has so much room that making it smaller pays.
 pub(super) const fn is_sparse(len: usize, capacity: usize) -> bool {
     4 * len < capacity
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl SessionSets {
+        /// Returns the number of places for sets, taken or vacant.
+        pub(in super::super) const fn len(&self) -> usize {
+            self.sets.len()
+        }
+
+        /// Returns the room for sets, and for the sessions in them.
+        pub(in super::super) fn capacity(&self) -> [usize; 2] {
+            let sets = self.sets.capacity() + self.vacant.capacity();
+            let sessions = self.sets.iter().map(|set| {
+                let deferred = set.deferred.as_ref();
+                set.live.capacity() + deferred.map_or(0, |it| it.sessions.capacity())
+            });
+            [sets, sessions.sum()]
+        }
+    }
 }

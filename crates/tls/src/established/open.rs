@@ -2,13 +2,13 @@
 
 use aws_lc_rs::aead::LessSafeKey;
 
-use super::{Established, KEY_UPDATES_MAX, Said};
+use super::{Established, KEY_UPDATES_MAX};
 use crate::TlsError;
 use crate::alert::Alert;
 use crate::connection::Received;
 use crate::record::{
     ALERT, APPLICATION_DATA, CIPHERTEXT_BYTES_MAX, EMPTY_RECORDS_MAX, HANDSHAKE, HEADER_BYTES,
-    Oversized, PLAINTEXT_BYTES_MAX,
+    PLAINTEXT_BYTES_MAX,
 };
 use crate::traffic::TAG_BYTES;
 
@@ -54,7 +54,7 @@ impl Established {
             Ok(received) => Ok(received),
             Err(Fatal(alert, error)) => {
                 if let Some(alert) = alert
-                    && !self.said.is(Said::CLOSED)
+                    && !self.closed
                 {
                     self.seal_alert(alert, reply);
                 }
@@ -70,21 +70,18 @@ impl Established {
     ) -> Result<Received, Fatal> {
         let mut cipher = None;
         // After `close_notify` everything is ignored (RFC 8446, section 6.1).
-        while !self.said.is(Said::PEER_CLOSED) {
+        while !self.peer_closed {
             let record = self.partial.next(&mut ciphertext, CIPHERTEXT_BYTES_MAX);
-            let record = match record {
-                Ok(Some(record)) => record,
-                Ok(None) => return Ok(Received::Open),
-                Err(Oversized) => {
-                    return Err(Fatal::new(Alert::RecordOverflow, TlsError::TooLarge));
-                }
+            let record = record.map_err(|error| Fatal::new(Alert::RecordOverflow, error))?;
+            let Some(record) = record else {
+                return Ok(Received::Open);
             };
             let cipher_now = match &cipher {
                 Some(cipher) => cipher,
                 None => cipher.insert(
                     self.receive
                         .cipher(self.suite)
-                        .map_err(|_| Fatal::new(Alert::InternalError, TlsError::Internal))?,
+                        .map_err(|error| Fatal::new(Alert::InternalError, error))?,
                 ),
             };
             if self.open_record(cipher_now, &record, plaintext)? == Changed::Keys {
@@ -169,7 +166,7 @@ impl Established {
         }
         match message[1] {
             number if number == Alert::CloseNotify as u8 => {
-                self.said.set(Said::PEER_CLOSED);
+                self.peer_closed = true;
                 Ok(Changed::Nothing)
             }
             number if number == Alert::UserCanceled as u8 => {
@@ -212,10 +209,10 @@ impl Established {
         if requested {
             // Sent before the next data (section 4.6.3), once for any number of requests, so that a
             // peer that reads nothing cannot fill memory with answers.
-            self.said.set(Said::KEY_UPDATE_REQUESTED);
+            self.key_update_requested = true;
         }
         let updated = self.receive.update(self.suite);
-        updated.map_err(|_| Fatal::new(Alert::InternalError, TlsError::Internal))?;
+        updated.map_err(|error| Fatal::new(Alert::InternalError, error))?;
         Ok(Changed::Keys)
     }
 }

@@ -2,11 +2,11 @@
 
 use aws_lc_rs::aead::LessSafeKey;
 
-use super::{Established, RECORDS_PER_KEY_MAX, Said};
+use super::{Established, RECORDS_PER_KEY_MAX};
 use crate::TlsError;
 use crate::alert::Alert;
 use crate::record::{ALERT, APPLICATION_DATA, HANDSHAKE, HEADER_BYTES, PLAINTEXT_BYTES_MAX};
-use crate::traffic::{Failed, TAG_BYTES};
+use crate::traffic::TAG_BYTES;
 
 /// `KeyUpdate` that asks for none in return (RFC 8446, section 4.6.3).
 const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
@@ -19,7 +19,7 @@ impl Established {
     /// [`TlsError::Ended`] after [`close_notify`](Self::close_notify), [`TlsError::Internal`] when
     /// the cryptographic library fails. Then nothing is appended.
     pub(crate) fn seal(&mut self, slices: &[&[u8]], out: &mut Vec<u8>) -> Result<(), TlsError> {
-        if self.said.is(Said::CLOSED) {
+        if self.closed {
             return Err(TlsError::Ended);
         }
         let start = out.len();
@@ -27,14 +27,14 @@ impl Established {
         if sealed.is_err() {
             out.truncate(start);
         }
-        Ok(sealed?)
+        sealed
     }
 
-    fn seal_data(&mut self, slices: &[&[u8]], out: &mut Vec<u8>) -> Result<(), Failed> {
+    fn seal_data(&mut self, slices: &[&[u8]], out: &mut Vec<u8>) -> Result<(), TlsError> {
         let mut missing: usize = slices.iter().map(|slice| slice.len()).sum();
         let mut slices = slices.iter().copied();
         let mut slice: &[u8] = &[];
-        if missing > 0 && self.said.is(Said::KEY_UPDATE_REQUESTED) {
+        if missing > 0 && self.key_update_requested {
             self.update_keys(out)?;
         }
         let mut cipher = None;
@@ -67,16 +67,16 @@ impl Established {
     }
 
     /// Appends the record that announces new keys, and changes to them.
-    fn update_keys(&mut self, out: &mut Vec<u8>) -> Result<(), Failed> {
+    fn update_keys(&mut self, out: &mut Vec<u8>) -> Result<(), TlsError> {
         self.seal_message(HANDSHAKE, &KEY_UPDATE, out)?;
         self.send.update(self.suite)?;
-        self.said.clear(Said::KEY_UPDATE_REQUESTED);
+        self.key_update_requested = false;
         Ok(())
     }
 
     /// Appends `close_notify`, unless it was sent. Nothing can be sealed after it.
     pub(crate) fn close_notify(&mut self, out: &mut Vec<u8>) {
-        if !self.said.is(Said::CLOSED) {
+        if !self.closed {
             self.seal_alert(Alert::CloseNotify, out);
         }
     }
@@ -84,7 +84,7 @@ impl Established {
     /// Appends an alert. Nothing can be sealed after it. Without a working cipher the connection
     /// ends without a word.
     pub(super) fn seal_alert(&mut self, alert: Alert, out: &mut Vec<u8>) {
-        self.said.set(Said::CLOSED);
+        self.closed = true;
         let start = out.len();
         if self.seal_message(ALERT, &alert.body(), out).is_err() {
             out.truncate(start);
@@ -96,7 +96,7 @@ impl Established {
         content_type: u8,
         message: &[u8],
         out: &mut Vec<u8>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), TlsError> {
         let cipher = self.send.cipher(self.suite)?;
         let append = |out: &mut Vec<u8>| out.extend_from_slice(message);
         self.seal_record(&cipher, content_type, message.len(), out, append)
@@ -110,16 +110,16 @@ impl Established {
         bytes: usize,
         out: &mut Vec<u8>,
         append: impl FnOnce(&mut Vec<u8>),
-    ) -> Result<(), Failed> {
+    ) -> Result<(), TlsError> {
         debug_assert!(
-            content_type == ALERT || !self.said.is(Said::CLOSED),
+            content_type == ALERT || !self.closed,
             "nothing but an alert follows `close_notify`"
         );
         debug_assert!(
             bytes <= PLAINTEXT_BYTES_MAX,
             "a record has room for its content"
         );
-        let payload = u16::try_from(bytes + 1 + TAG_BYTES).map_err(|_| Failed)?;
+        let payload = u16::try_from(bytes + 1 + TAG_BYTES).map_err(|_| TlsError::Internal)?;
         let [high, low] = payload.to_be_bytes();
         let header = [APPLICATION_DATA, 3, 3, high, low];
         out.reserve(HEADER_BYTES + usize::from(payload));

@@ -4,8 +4,8 @@ use crate::TlsError;
 use crate::alert::Alert;
 use crate::connection::Received;
 use crate::established::KEY_UPDATES_MAX;
-use crate::peer::{Peer, SUITE};
 use crate::record::EMPTY_RECORDS_MAX;
+use crate::sim::{Peer, SUITE};
 use crate::traffic::TAG_BYTES;
 
 const DATA: u8 = 23;

@@ -10,9 +10,10 @@ use super::HeadError;
 use super::limits::FIELDS_MAX;
 
 /// Body that follows the head (RFC 9112, section 6.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Body {
     /// No body: no length was given, or it was zero.
+    #[default]
     None,
     /// A body of this many bytes; never zero.
     Sized(u64),
@@ -21,6 +22,7 @@ pub enum Body {
 }
 
 /// Fields that this server reads.
+#[derive(Default)]
 pub(super) struct Fields<'a> {
     pub(super) host: Option<&'a str>,
     pub(super) origin: Option<&'a str>,
@@ -47,17 +49,7 @@ impl<'a> Fields<'a> {
             Err(error) => return Err(diagnose(error, lines)),
         };
 
-        let mut fields = Self {
-            host: None,
-            origin: None,
-            forwarded: false,
-            last_event_id: None,
-            expects_continue: false,
-            close: false,
-            keep_alive: false,
-            has_transfer_encoding: false,
-            body: Body::None,
-        };
+        let mut fields = Self::default();
         let mut content_length = None;
         for header in headers {
             let name = header.name;
@@ -167,15 +159,11 @@ fn length(value: &[u8]) -> Result<u64, HeadError> {
     if value.contains(&b',') {
         return Err(HeadError::ContentLengthRepeated);
     }
-    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
-        return Err(HeadError::ContentLengthInvalid);
-    }
-    value
-        .iter()
-        .try_fold(0_u64, |sum, digit| {
-            sum.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
-        })
-        .ok_or(HeadError::ContentLengthInvalid)
+    // Without a sign, which `str::parse` would accept.
+    let digits = str::from_utf8(value).ok();
+    let digits = digits.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let length = digits.and_then(|text| text.parse().ok());
+    length.ok_or(HeadError::ContentLengthInvalid)
 }
 
 /// Accepts `chunked` and nothing else (RFC 9112, section 6.1).

@@ -1,4 +1,5 @@
 use super::*;
+use crate::limits::Limits;
 use crate::store::Store;
 use crate::store::directory::{Contents, Directory};
 
@@ -46,7 +47,7 @@ fn opens(names: &[(u32, &str)], there: Edges<'_>, back: Edges<'_>) -> bool {
     let directory = tempfile::tempdir().unwrap();
     let directory = Directory::lock(directory.path()).unwrap();
     directory.replace(Given { names, there, back }).unwrap();
-    Store::open(directory.disk().unwrap()).is_ok()
+    Store::open(directory.disk().unwrap(), Limits::SMALL).is_ok()
 }
 
 #[test]

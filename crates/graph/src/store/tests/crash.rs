@@ -6,12 +6,13 @@ use std::sync::Arc;
 use simulated::Dice;
 use simulated::disk::{Disk, Faults};
 
-use super::super::{Store, pair};
+use super::super::{Store, fill, pair};
 use crate::RowChanges;
 use crate::adjacency::Direction;
 use crate::batch::Batch;
 use crate::change::Change;
 use crate::id::Id;
+use crate::limits::Limits;
 use crate::memory::Memory;
 
 type Edges = BTreeSet<(String, String)>;
@@ -47,13 +48,18 @@ pub(super) fn filled_file() -> Vec<u8> {
         |_| {},
     )
     .unwrap();
-    std::fs::read(directory.file()).unwrap()
+    let disk = Disk::from(Vec::new());
+    let loaded = &directory.snapshot().unwrap();
+    fill(Arc::new(disk.file()), loaded, &Limits::SMALL).unwrap();
+    let mut file = vec![0; disk.file().len() as usize];
+    disk.file().read(0, &mut file).unwrap();
+    file
 }
 
 impl World {
     pub(super) fn open(content: impl Into<Disk>) -> Self {
         let disk: Disk = content.into();
-        let (store, memory) = Store::open(Arc::new(disk.file())).unwrap();
+        let (store, memory) = Store::open(Arc::new(disk.file()), Limits::SMALL).unwrap();
         let model = edges(&memory);
         Self {
             disk,

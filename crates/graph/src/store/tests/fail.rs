@@ -11,9 +11,10 @@ use simulated::disk::{Faults, Nth};
 
 use super::super::Store;
 use super::crash::{World, changes, edges, empty_file, filled_file};
+use crate::limits::Limits;
 use crate::store::disk::Disk;
 use crate::writer::Writer;
-use crate::{Change, Id, RowChanges};
+use crate::{Change, GraphError, Id, RowChanges};
 
 // No other test would notice a sync that does nothing.
 #[test]
@@ -66,7 +67,7 @@ fn each_change_is_acknowledged_after_a_sync() {
     file.write_all(&empty_file()).expect("room");
     let disk = Arc::new(Counted(file, AtomicU64::new(0)));
     let shared: Arc<dyn Disk> = disk.clone();
-    let (store, memory) = Store::open(shared).expect("a graph");
+    let (store, memory) = Store::open(shared, Limits::SMALL).expect("a graph");
     let writer = Writer::start(store, Arc::new(memory)).expect("a thread");
     for subscriber in 1..20_u32 {
         let change = Change::Subscribe {
@@ -193,8 +194,8 @@ fn the_error_of_a_failed_write_has_the_cause() {
         .store
         .commit(&batch.net(), 0, &RowChanges::new())
         .unwrap_err();
-    assert!(!error.full);
-    assert_eq!(&*error.cause, "the cable is out");
+    let cause = "the cable is out".into();
+    assert_eq!(error, GraphError::Disk { cause });
     drop(batch);
     world.disk.set(Faults::default());
     assert!(world.commit(&[change]));

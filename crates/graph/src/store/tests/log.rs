@@ -10,11 +10,11 @@ use std::time::Duration;
 use simulated::Dice;
 use simulated::disk::{Disk as SimDisk, Faults, Nth};
 
-use super::super::log::CHECKPOINTS_MAX;
 use super::super::{Directory, OpenError, Store};
 use super::crash::{World, changes, edges, empty_file};
 use crate::adjacency::Direction;
 use crate::batch::Batch;
+use crate::limits::Limits;
 use crate::memory::Memory;
 use crate::places::{Checkpoint, LogPlaces};
 use crate::replica::Replica;
@@ -87,7 +87,8 @@ struct Node {
 impl Node {
     fn open(content: impl Into<SimDisk>) -> Self {
         let disk = content.into();
-        let (mut store, memory) = Store::open(Arc::new(disk.file())).expect("a good file");
+        let (mut store, memory) =
+            Store::open(Arc::new(disk.file()), Limits::SMALL).expect("a good file");
         let rows = store.take_rows();
         let start = store
             .log()
@@ -106,7 +107,7 @@ impl Node {
     /// Applies the entries after the stored position up to `last`. Every fourth is written before
     /// the next one is applied; some have no position of their own.
     fn follow(&self, log: &Log, last: u64) {
-        for sequence in self.replica.start().last.sequence + 1..=last {
+        for sequence in self.replica.start.last.sequence + 1..=last {
             let entry = &log.entries[sequence as usize];
             assert!(
                 self.replica
@@ -133,7 +134,7 @@ impl Node {
 /// that position.
 fn check(content: impl Into<SimDisk>, log: &Log) -> u64 {
     let node = Node::open(content);
-    let LogPlaces { last, earlier, .. } = node.replica.start();
+    let LogPlaces { last, earlier, .. } = &node.replica.start;
     assert_eq!(edges(&node.memory), log.after[last.sequence as usize]);
     assert_eq!(node.rows, rows_after(last.sequence));
     if last.sequence != 0 {
@@ -145,7 +146,7 @@ fn check(content: impl Into<SimDisk>, log: &Log) -> u64 {
         assert!(checkpoint.sequence > before && checkpoint.sequence <= last.sequence);
         before = checkpoint.sequence;
     }
-    assert!(earlier.len() as u64 <= CHECKPOINTS_MAX);
+    assert!(earlier.len() as u64 <= Limits::SMALL.checkpoints_max);
     last.sequence
 }
 
@@ -292,11 +293,11 @@ fn copies_continue_from_the_position_of_the_graph() {
     follow_in(first.path());
     let graph = Graph::open_in_log(first.path(), "k3v9").unwrap();
     assert_eq!(graph.log_start(), Some(&places()));
-    let mut copy = graph.copy_with_place().unwrap().expect("it is on disk");
+    let mut copy = graph.copy().unwrap().expect("it is on disk");
     assert_eq!(copy.log, Some(places()));
     drop(graph);
     let directory = Directory::lock(second.path()).unwrap();
-    directory.install(&mut copy.file).unwrap();
+    directory.install(&mut copy.file, &places()).unwrap();
     drop(directory);
     let copied = Graph::open_in_log(second.path(), "k3v9").unwrap();
     assert_eq!(copied.log_start(), Some(&places()));
@@ -337,7 +338,7 @@ fn rows_are_in_each_copy_of_a_graph() {
     graph.set_rows(row("b", "2"), |done| assert!(done.is_ok()));
     assert!(graph.unplaced() > 0);
     graph.place(place(10), false);
-    let mut copy = graph.copy_with_place().unwrap().expect("it is on disk");
+    let mut copy = graph.copy().unwrap().expect("it is on disk");
     let places = copy.log.clone().expect("it follows a log");
     let expected: Rows = [
         (b"a"[..].into(), b"1"[..].into()),
@@ -346,7 +347,7 @@ fn rows_are_in_each_copy_of_a_graph() {
     .into();
     drop(graph);
     let directory = Directory::lock(second.path()).unwrap();
-    directory.install_at(&mut copy.file, &places).unwrap();
+    directory.install(&mut copy.file, &places).unwrap();
     directory.compact().unwrap();
     assert_eq!(directory.snapshot().unwrap().rows(), Ok(expected.clone()));
     // Loading an edge list keeps the rows and removes the position.
@@ -439,7 +440,7 @@ fn a_file_that_is_not_a_graph_is_not_installed() {
     good[..middle].reverse();
     let directory = Directory::lock(path.path()).unwrap();
     for bad in [&b""[..], b"redb", &good] {
-        assert!(directory.install(&mut &*bad).is_err());
+        assert!(directory.install(&mut &*bad, &places()).is_err());
     }
     drop(directory);
     let graph = Graph::open_in_log(path.path(), "k3v9").unwrap();
@@ -540,7 +541,7 @@ fn the_removal_of_a_large_id_is_complete_before_the_next_entry() {
 #[test]
 fn names_that_change_between_two_commits_are_right_on_disk() {
     let disk = SimDisk::from(empty_file());
-    let (mut store, memory) = Store::open(Arc::new(disk.file())).unwrap();
+    let (mut store, memory) = Store::open(Arc::new(disk.file()), Limits::SMALL).unwrap();
     let text = |name: &str| Id::parse(name).unwrap();
     let mut pending = crate::replica::Pending::default();
     for (name, is_there) in [
@@ -567,14 +568,13 @@ fn names_that_change_between_two_commits_are_right_on_disk() {
         batch.apply(&net);
         pending.add(&net);
     }
-    let last = place(5);
-    let write = super::super::LogWrite {
-        epoch: "k3v9",
-        last: &last,
-        kept: &[],
+    let written = LogPlaces {
+        epoch: "k3v9".into(),
+        last: place(5),
+        earlier: Vec::new(),
     };
     store
-        .commit_from_log(&pending.net(), 1, pending.rows(), Some(write))
+        .commit_from_log(&pending.net(), 1, pending.rows(), Some(&written))
         .unwrap();
     let found = World::open(disk.after_power_loss(None)).model;
     assert_eq!(found, [("1".to_owned(), "c".to_owned())].into());

@@ -9,6 +9,7 @@ use simulated::disk::{Disk, Faults, Nth};
 use super::super::Store;
 use super::crash::empty_file;
 use crate::key::Key;
+use crate::limits::Limits;
 use crate::memory::Memory;
 use crate::places::{Checkpoint, LogPlaces};
 use crate::replica::Replica;
@@ -21,7 +22,7 @@ const SCHEDULES: usize = 1_000;
 /// Opens a graph. Often one of its first syncs fails.
 fn open(file: &[u8]) -> (Store, Arc<Memory>) {
     let disk = Disk::from(file.to_vec());
-    let (store, memory) = Store::open(Arc::new(disk.file())).expect("a good file");
+    let (store, memory) = Store::open(Arc::new(disk.file()), Limits::SMALL).expect("a good file");
     let fails = [None, Some(1), Some(2), Some(3)][choose(4)];
     disk.set(Faults {
         failed_at: fails.map(|nth| Nth::Sync(disk.syncs() + nth)),

@@ -9,6 +9,7 @@ use simulated::Dice;
 use super::super::{Directory, OpenError, Store};
 use super::crash::{World, changes, edges, empty_file};
 use crate::Graph;
+use crate::limits::Limits;
 
 /// Opens a directory whose graph is `content` and returns the error, after checking that the file
 /// is unchanged.
@@ -112,7 +113,7 @@ fn a_page_of_noise_is_detected_or_was_unused() {
             *byte = (index * 31 + page) as u8;
         }
         let disk = simulated::disk::Disk::from(damaged);
-        match Store::open(Arc::new(disk.file())) {
+        match Store::open(Arc::new(disk.file()), Limits::SMALL) {
             Ok((_, memory)) => assert_eq!(edges(&memory), model, "page {page}"),
             Err(refusal) => {
                 let refusal = refusal.of("graph.redb".into());

@@ -1,4 +1,4 @@
-//! A peer that has the keys and breaks the rules: for tests and fuzzing.
+//! A simulated peer that has the keys and breaks the rules: for tests and fuzzing.
 
 use crate::TlsError;
 use crate::connection::Received;
@@ -22,18 +22,27 @@ pub struct Peer {
 
 impl Default for Peer {
     fn default() -> Self {
-        let keys = |byte| TrafficKeys::new(SUITE, &[byte; 32]).expect("the suite's length");
-        Self {
-            send: keys(1),
-            receive: keys(2),
-            server: Established::new(SUITE, keys(2), keys(1), false),
-            plaintext: Vec::new(),
-            reply: Vec::new(),
-        }
+        Self::after(0)
     }
 }
 
 impl Peer {
+    /// Returns a server whose keys have sealed this number of records, and its peer.
+    pub(crate) fn after(records: u64) -> Self {
+        let keys = |byte, sequence| {
+            let mut keys = TrafficKeys::new(SUITE, &[byte; 32]).expect("the suite's length");
+            keys.set_sequence(sequence);
+            keys
+        };
+        Self {
+            send: keys(1, 0),
+            receive: keys(2, records),
+            server: Established::new(SUITE, keys(2, records), keys(1, 0), false),
+            plaintext: Vec::new(),
+            reply: Vec::new(),
+        }
+    }
+
     /// Returns a record whose inner plaintext, with content type and padding, is `inner`.
     pub fn record(&mut self, inner: &[u8]) -> Vec<u8> {
         let payload = u16::try_from(inner.len() + TAG_BYTES).expect("a short record");
@@ -66,13 +75,24 @@ impl Peer {
     ///
     /// When the answer is anything else.
     pub fn alert(&mut self) -> Option<u8> {
-        let (header, payload) = self.reply.split_at_checked(HEADER_BYTES)?;
+        let record = self.reply.clone();
+        match (!record.is_empty()).then(|| self.open(&record))?.as_slice() {
+            &[2, alert, ALERT] => Some(alert),
+            text => panic!("not a fatal alert: {text:?}"),
+        }
+    }
+
+    /// Opens a record of the server: its content and its type.
+    ///
+    /// # Panics
+    ///
+    /// When the record is not authentic.
+    pub(crate) fn open(&mut self, record: &[u8]) -> Vec<u8> {
+        let (header, payload) = record.split_at(HEADER_BYTES);
         let mut text = vec![0; payload.len() - TAG_BYTES];
         let cipher = self.receive.cipher(SUITE).expect("a cipher");
         let opened = self.receive.open(&cipher, header, payload, &mut text);
-        match (opened, text.as_slice()) {
-            (Ok(()), &[2, alert, ALERT]) => Some(alert),
-            _ => panic!("not a fatal alert: {text:?}"),
-        }
+        opened.expect("an authentic record");
+        text
     }
 }
