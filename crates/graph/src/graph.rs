@@ -375,7 +375,12 @@ impl Graph {
     /// Makes changes in a graph that is in memory only.
     fn change_in(&self, turn: &Mutex<()>, changes: &[Change]) -> Answer {
         let _turn = turn.lock();
-        batch::apply_all(&self.memory, changes, |_| ())
+        let mut answer = Answer::with_capacity(changes.len());
+        // One by one: a batch of many looks each edge up among the others, which a disk is worth.
+        for change in changes {
+            answer.append(&mut batch::apply_all(&self.memory, [change], |_| ()));
+        }
+        answer
     }
 
     /// Counts ids and edges. Shards are counted one after another, so concurrent changes may be
