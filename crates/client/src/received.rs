@@ -1,8 +1,8 @@
 //! Event ids that a reconnecting client has received: tells repeated events from new ones in a few
 //! bytes of memory.
 //!
-//! Ids carry the sequence number up to which everything was sent
-//! (`<epoch>-<sequence>-<complete>`). That number stands for all events up to it. Only events
+//! Ids carry the position up to which everything was sent
+//! (`<epoch>-<position>-<complete>`). That number stands for all events up to it. Only events
 //! beyond it are remembered one by one, and those are few.
 
 use crate::decode::event_id::EventId;
@@ -17,9 +17,9 @@ const BEYOND_MAX: usize = 65_536;
 pub struct Received {
     /// Epoch of the last id; 0 before the first.
     epoch: u32,
-    /// Everything up to this sequence number was sent to the client, by the ids that it has seen.
+    /// Everything up to this position was sent to the client, by the ids that it has seen.
     complete: u64,
-    /// The highest sequence number received.
+    /// The highest position received.
     highest: u64,
     /// `highest` when the current connection was opened.
     highest_before: u64,
@@ -51,17 +51,17 @@ impl Received {
         self.highest_before = self.highest;
     }
 
-    /// Forgets everything: sequence numbers begin again, or the server does not know the cursor.
+    /// Forgets everything: positions begin again, or the server does not know the cursor.
     pub fn forget(&mut self) {
         *self = Self::default();
     }
 
     /// Returns the last id received.
     pub fn last(&self) -> Option<EventId> {
-        let (sequence, complete) = self.last?;
+        let (position, complete) = self.last?;
         Some(EventId {
             epoch: self.epoch,
-            sequence,
+            position,
             complete,
         })
     }
@@ -70,19 +70,19 @@ impl Received {
     pub fn event(&mut self, id: EventId) -> Arrival {
         self.enter(id.epoch);
         let beyond = self.beyond.as_deref();
-        let arrival = if beyond.is_some_and(|all| all.binary_search(&id.sequence).is_ok()) {
+        let arrival = if beyond.is_some_and(|all| all.binary_search(&id.position).is_ok()) {
             Arrival::Repeat
-        } else if id.sequence > self.complete {
+        } else if id.position > self.complete {
             Arrival::New
-        } else if id.sequence <= self.highest_before || id.sequence == self.highest {
+        } else if id.position <= self.highest_before || id.position == self.highest {
             Arrival::Repeat
         } else {
             Arrival::Late
         };
-        self.highest = self.highest.max(id.sequence);
+        self.highest = self.highest.max(id.position);
         self.advance(id);
-        if arrival == Arrival::New && id.sequence > self.complete {
-            self.remember(id.sequence);
+        if arrival == Arrival::New && id.position > self.complete {
+            self.remember(id.position);
         }
         arrival
     }
@@ -101,13 +101,13 @@ impl Received {
     }
 
     fn advance(&mut self, id: EventId) {
-        self.last = Some((id.sequence, id.complete));
+        self.last = Some((id.position, id.complete));
         if id.complete <= self.complete {
             return;
         }
         self.complete = id.complete;
         if let Some(beyond) = &mut self.beyond {
-            let known = beyond.partition_point(|&sequence| sequence <= id.complete);
+            let known = beyond.partition_point(|&position| position <= id.complete);
             beyond.drain(..known);
             if beyond.is_empty() {
                 self.beyond = None;
@@ -115,10 +115,10 @@ impl Received {
         }
     }
 
-    fn remember(&mut self, sequence: u64) {
+    fn remember(&mut self, position: u64) {
         let beyond = self.beyond.get_or_insert_default();
-        let at = beyond.partition_point(|&known| known < sequence);
-        beyond.insert(at, sequence);
+        let at = beyond.partition_point(|&known| known < position);
+        beyond.insert(at, position);
         if beyond.len() > BEYOND_MAX {
             beyond.remove(0);
         }
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(received.last(), None);
         received.event(EventId::of("k-101-99").unwrap());
         let last = received.last().unwrap();
-        assert_eq!((last.sequence, last.complete), (101, 99));
+        assert_eq!((last.position, last.complete), (101, 99));
         received.cursor(EventId::of("k-200").unwrap());
         assert_eq!(received.last().unwrap().complete, 200);
         assert!(received.beyond.is_none());

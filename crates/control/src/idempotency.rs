@@ -126,7 +126,7 @@ impl Keys {
         if inner.entries.insert(Arc::clone(&name), entry).is_some() {
             inner.ended.retain(|(_, known)| *known != name);
         }
-        let position = restored.accepted.sequence;
+        let position = restored.accepted.position;
         inner.ended.push_back((position, name));
         let left = router.recorder().map_or(0, |it| it.read(gone));
         inner.forget(left);

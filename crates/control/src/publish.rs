@@ -199,7 +199,7 @@ async fn deliver(
     api.published.one(verb, accepted.audience.online);
     let early = || Receipt::early(router, accepted, tally.counts(), tally.unstored()).to_json();
     if let Some((first, _)) = &mut first {
-        first.published(accepted.sequence);
+        first.published(accepted.position);
     }
     let is_stored = stored(&tally).await.is_some();
     if is_stored && let Some((first, request)) = &mut first {
@@ -223,7 +223,7 @@ async fn deliver(
             Ok(answer(status, receipt.into()))
         }
         None => {
-            let id = router.event_id(accepted.sequence);
+            let id = router.event_id(accepted.position);
             let detail = format!("event {id}: {}", unsettled(&tally));
             Err(Problem::new(StatusCode::GATEWAY_TIMEOUT, detail))
         }

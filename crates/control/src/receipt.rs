@@ -70,16 +70,16 @@ impl<'a> Receipt<'a> {
         }
     }
 
-    /// Returns the receipt when the event has its sequence number, and is in the history on disk if
+    /// Returns the receipt when the event has its position, and is in the history on disk if
     /// there is one. Sessions of workers with full mailboxes are counted as shed.
     pub(crate) fn early(
         router: &'a Router<Post>,
-        Accepted { sequence, audience }: Accepted,
+        Accepted { position, audience }: Accepted,
         so_far: Counts,
         unstored: u64,
     ) -> Self {
         Self {
-            id: router.event_id(sequence),
+            id: router.event_id(position),
             subscribers: audience.subscribers,
             online: audience.online,
             written: None,

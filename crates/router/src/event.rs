@@ -145,19 +145,19 @@ impl fmt::Display for EventTypeError {
 
 impl std::error::Error for EventTypeError {}
 
-/// Id of an event: the run of the server, and the event's sequence number in it. Events of one
+/// Id of an event: the run of the server, and the event's position in it. Events of one
 /// subject have ascending numbers in the order in which all sessions receive them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventId<'a> {
     /// Name of the run of the server that numbered the event.
     pub epoch: &'a str,
     /// Sequence number within the epoch, ascending from 1.
-    pub sequence: u64,
+    pub position: u64,
 }
 
 impl fmt::Display for EventId<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.epoch, self.sequence)
+        write!(f, "{}-{}", self.epoch, self.position)
     }
 }
 

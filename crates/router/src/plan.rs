@@ -65,8 +65,8 @@ pub struct Delivery {
 /// Batch of deliveries to one worker: one mailbox entry, settled once when all of them are done.
 #[derive(Debug)]
 pub struct Parcel {
-    /// Event `n` of the parcel has the sequence number `first_sequence + n`.
-    pub first_sequence: u64,
+    /// Event `n` of the parcel has the position `first_position + n`.
+    pub first_position: u64,
     /// The events of the batch, including those for other workers.
     pub events: Arc<[Event]>,
     /// The deliveries of this worker, in the order of the events.
@@ -86,10 +86,10 @@ impl Parcel {
             .sum()
     }
 
-    /// Returns the sequence number of the last event for this worker that the history stores.
+    /// Returns the position of the last event for this worker that the history stores.
     pub fn newest_stored(&self) -> Option<u64> {
         let newest = self.deliveries.iter().rfind(|delivery| delivery.is_stored);
-        newest.map(|delivery| self.first_sequence + u64::from(delivery.event))
+        newest.map(|delivery| self.first_position + u64::from(delivery.event))
     }
 
     /// Returns the number of sessions that the deliveries are for: recipients, and deferred ones.

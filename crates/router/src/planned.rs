@@ -157,7 +157,7 @@ impl<'a, M: Mailboxes> Planned<'a, M> {
     }
 
     /// Publishes the events in order, as one parcel for each worker that has recipients. Calls
-    /// `each` with the audience of each event. Returns the sequence number of the last event.
+    /// `each` with the audience of each event. Returns the position of the last event.
     ///
     /// A router that [follows a log](Router::follow_log) posts nothing by itself, as its events
     /// come from the log: `tally` then counts every recipient as shed and every event as unstored,
@@ -180,11 +180,11 @@ impl<'a, M: Mailboxes> Planned<'a, M> {
         // Locked before the first worker has the events, until they are stored: a reader of the
         // history then finds whatever a worker has taken.
         let recorder = router.recorder.as_ref().map(Recorder::lock);
-        let first_sequence = *sequencer + 1;
+        let first_position = *sequencer + 1;
         *sequencer += count;
         for (worker, deliveries) in batch.sorted.take() {
             let parcel = Parcel {
-                first_sequence,
+                first_position,
                 events: Arc::clone(&events),
                 deliveries,
                 tally: Arc::clone(tally),
@@ -192,7 +192,7 @@ impl<'a, M: Mailboxes> Planned<'a, M> {
             };
             router.post_parcel(worker, parcel);
         }
-        let last = first_sequence + count - 1;
+        let last = first_position + count - 1;
         let bytes = mem::take(&mut batch.note);
         let note = (!bytes.is_empty()).then_some(Note {
             position: last,
@@ -200,7 +200,7 @@ impl<'a, M: Mailboxes> Planned<'a, M> {
             bytes: &bytes,
         });
         let posted = Posted {
-            first: first_sequence,
+            first: first_position,
             events: &events,
             note,
         };
@@ -245,7 +245,7 @@ impl<'a, M: Mailboxes> Planned<'a, M> {
             for delivery in deliveries {
                 let tally = tallies[delivery.event as usize].get_or_insert_with(Tally::new);
                 let parcel = Parcel {
-                    first_sequence: first,
+                    first_position: first,
                     events: Arc::clone(&events),
                     tally: Arc::clone(tally),
                     deliveries: vec![delivery],

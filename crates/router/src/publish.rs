@@ -15,8 +15,8 @@ use crate::tally::Tally;
 /// Result of publishing an event, before it is delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Accepted {
-    /// The event's sequence number.
-    pub sequence: u64,
+    /// The event's position.
+    pub position: u64,
     /// The numbers of ids that the event is for.
     pub audience: Audience,
 }
@@ -62,10 +62,10 @@ impl<M: Mailboxes> Router<M> {
             let mut planned = self.plan(batch);
             planned.add_for(event, reach, is_stored);
             planned.attach(note);
-            let sequence = planned.post(tally, |its| audience = its);
+            let position = planned.post(tally, |its| audience = its);
             // The memory of an event to a million sessions is not kept.
             batch.sessions.shrink_to(self.slice);
-            Accepted { sequence, audience }
+            Accepted { position, audience }
         })
     }
 

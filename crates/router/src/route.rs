@@ -67,11 +67,11 @@ pub struct Router<M> {
     pub(crate) graph: Arc<Graph>,
     pub(crate) directory: Directory,
     pub(crate) mailboxes: M,
-    /// The last sequence number. Events are numbered and put into the mailboxes under this lock, so
+    /// The last position. Events are numbered and put into the mailboxes under this lock, so
     /// that all workers have them in the same order. It is held only for that: plans are made
     /// before, and workers are woken after.
     pub(crate) sequencer: Mutex<u64>,
-    /// The last sequence number whose event is in all mailboxes.
+    /// The last position whose event is in all mailboxes.
     pub(crate) head: Arc<AtomicU64>,
     /// Stores posted events, if it is asked for.
     pub(crate) recorder: Option<Recorder>,
@@ -207,11 +207,11 @@ impl<M: Mailboxes> Router<M> {
         &self.epoch
     }
 
-    /// Returns the id of the event with this sequence number.
-    pub fn event_id(&self, sequence: u64) -> EventId<'_> {
+    /// Returns the id of the event with this position.
+    pub fn event_id(&self, position: u64) -> EventId<'_> {
         EventId {
             epoch: &self.epoch,
-            sequence,
+            position,
         }
     }
 

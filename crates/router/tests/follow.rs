@@ -140,7 +140,7 @@ impl Both {
             let mut all = Vec::new();
             for (worker, parcel) in mail {
                 for delivery in &parcel.deliveries {
-                    let position = parcel.first_sequence + u64::from(delivery.event);
+                    let position = parcel.first_position + u64::from(delivery.event);
                     all.push((worker, position, delivery.recipients.clone()));
                 }
             }
@@ -231,7 +231,7 @@ fn a_router_that_follows_a_log_posts_nothing_by_itself_and_says_so() {
     for subject in [1, 2] {
         let tally = Tally::new();
         let accepted = router.publish(event(subject, 5), &tally);
-        assert_eq!((accepted.sequence, accepted.audience.online), (0, 1));
+        assert_eq!((accepted.position, accepted.audience.online), (0, 1));
         let shed = Counts {
             shed: 1,
             ..Counts::default()

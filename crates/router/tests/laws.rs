@@ -243,8 +243,8 @@ proptest! {
             for login in reached().filter(|login| !is_named(login)) {
                 *counted.entry(session(login.1).worker()).or_default() += 1;
             }
-            prop_assert!(accepted.sequence > last, "sequence numbers ascend");
-            last = accepted.sequence;
+            prop_assert!(accepted.position > last, "positions ascend");
+            last = accepted.position;
             prop_assert_eq!(accepted.audience.subscribers, readers.len() as u64);
             prop_assert_eq!(accepted.audience.online, online.len() as u64);
 
@@ -252,7 +252,7 @@ proptest! {
             prop_assert_eq!(tally.pending(), parcels.len() as u64);
             let (mut got, mut deferred) = (BTreeSet::new(), BTreeMap::new());
             for (worker, parcel) in &parcels {
-                prop_assert_eq!(parcel.first_sequence, accepted.sequence);
+                prop_assert_eq!(parcel.first_position, accepted.position);
                 prop_assert_eq!(parcel.deliveries.len(), 1);
                 let recipients = parcel.deliveries[0].recipients.as_slice();
                 prop_assert!(recipients.is_sorted_by(|a, b| a < b), "ascending, each once");
@@ -356,15 +356,15 @@ fn events_about_a_subject_stand_in_one_order_in_all_mailboxes() {
     let mut last = [0; WORKERS as usize];
     for (worker, parcel) in router.mailboxes().take() {
         assert!(
-            parcel.first_sequence > last[usize::from(worker.0)],
+            parcel.first_position > last[usize::from(worker.0)],
             "in order of their numbers"
         );
-        last[usize::from(worker.0)] = parcel.first_sequence;
+        last[usize::from(worker.0)] = parcel.first_position;
         let subject = parcel.events[0].subject.clone();
         orders
             .entry((subject, worker.0))
             .or_default()
-            .push(parcel.first_sequence);
+            .push(parcel.first_position);
     }
     for ((subject, _), order) in &orders {
         assert_eq!(order.len(), PUBLISHERS * EVENTS / 2);

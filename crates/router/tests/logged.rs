@@ -167,7 +167,7 @@ fn what_a_log_had_stored_is_found_by_the_keys_of_this_run_and_numbers_go_on() {
         recorder.restore(&part, &graph);
     }
     let router = Router::new("e", graph, NoWorkers).with_recorder(recorder);
-    assert_eq!(router.publish(event("a"), &Tally::new()).sequence, 61);
+    assert_eq!(router.publish(event("a"), &Tally::new()).position, 61);
     let key = router.graph().find(&id("a")).expect("its events hold it");
     assert_ne!(key, other);
     let gap = |position| {

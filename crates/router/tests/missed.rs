@@ -43,7 +43,7 @@ fn event(subject: &str) -> Event {
 }
 
 fn publish(router: &Router<Mailbox>, subject: &str) -> u64 {
-    router.publish(event(subject), &Tally::new()).sequence
+    router.publish(event(subject), &Tally::new()).position
 }
 
 fn subscribe(router: &Router<Mailbox>, subscriber: &str, subject: &str) {
@@ -80,7 +80,7 @@ fn a_session_missed_what_concerns_it_and_nothing_else() {
     assert_eq!(publish(&router, "alice"), 2);
     publish(&router, "bob");
     router.send(event("rj"), &Tally::new());
-    let sent = router.send(event("alice"), &Tally::new()).sequence;
+    let sent = router.send(event("alice"), &Tally::new()).position;
     assert_eq!(sent, 5, "4 was for the sessions of rj alone");
     assert_eq!(missed(&router, &alice, 0), [1, 2, 5]);
     assert_eq!(missed(&router, &alice, 2), [5]);

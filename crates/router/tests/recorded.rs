@@ -232,9 +232,9 @@ fn the_history_has_the_order_of_the_mailboxes_however_many_publish() {
             if let Some(last) = parcels.last() {
                 let head = read(&router, History::head);
                 assert!(
-                    head >= last.first_sequence,
+                    head >= last.first_position,
                     "{head} < {}",
-                    last.first_sequence
+                    last.first_position
                 );
             }
             thread::yield_now();

@@ -5,8 +5,8 @@
 //! Invariants of order. Together they say that every session gets the events of a subject in the
 //! order in which they were published. Tests that hold them name their numbers.
 //!
-//! 1. Deliveries are numbered as the mailbox holds them, which is the order of their sequence
-//!    numbers.
+//! 1. Deliveries are numbered as the mailbox holds them, which is the order of their
+//!    positions.
 //! 2. Small deliveries are served in the order of their numbers.
 //! 3. A delivery about a subject of which a large delivery is under way is queued behind the large
 //!    ones, whatever its size.
@@ -222,30 +222,30 @@ impl Fanout {
     /// Returns the position of the oldest delivery in flight.
     pub(crate) fn oldest_position(&self) -> Option<u64> {
         let run = self.small.front();
-        let small = run.map(|run| run.parcel.sequence(run.deliveries.start));
+        let small = run.map(|run| run.parcel.position(run.deliveries.start));
         small.into_iter().chain(self.oldest_large()).min()
     }
 
     /// Returns the position of the oldest delivery in flight that a session may still get.
     pub(crate) fn oldest_for(&self, key: SlotKey) -> Option<u64> {
         let run = self.small.front();
-        let small = run.map(|run| run.parcel.sequence(run.deliveries.start));
+        let small = run.map(|run| run.parcel.position(run.deliveries.start));
         let waiting = self.waiting.iter().find(|queued| {
             let recipients = &queued.parcel.delivery(queued.delivery).recipients;
             place_of(recipients.as_slice(), key).is_some()
         });
-        let waiting = waiting.map(|queued| queued.parcel.sequence(queued.delivery));
+        let waiting = waiting.map(|queued| queued.parcel.position(queued.delivery));
         let swept = self.sweep.iter().filter(|swept| swept.awaits(key));
-        let swept = swept.map(|swept| swept.parcel.sequence(swept.delivery));
+        let swept = swept.map(|swept| swept.parcel.position(swept.delivery));
         small.into_iter().chain(waiting).chain(swept).min()
     }
 
     /// Returns the position of the oldest large delivery in flight, which small ones may overtake.
     fn oldest_large(&self) -> Option<u64> {
         let waiting = self.waiting.front();
-        let waiting = waiting.map(|queued| queued.parcel.sequence(queued.delivery));
+        let waiting = waiting.map(|queued| queued.parcel.position(queued.delivery));
         let swept = self.sweep.iter();
-        let swept = swept.map(|swept| swept.parcel.sequence(swept.delivery));
+        let swept = swept.map(|swept| swept.parcel.position(swept.delivery));
         waiting.into_iter().chain(swept).min()
     }
 
@@ -406,7 +406,7 @@ fn owe_replaying<D: Driver>(
     session: Session,
     event: TurnEvent,
 ) {
-    let (position, is_stored) = (frames.sequence(event), frames.is_stored(event));
+    let (position, is_stored) = (frames.position(event), frames.is_stored(event));
     match sessions.replays.live_event(key, position, is_stored) {
         LiveEvent::Send => {
             if let Some(connection) = table.get_mut(key) {

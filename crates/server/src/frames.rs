@@ -115,10 +115,10 @@ impl TurnFrames {
         self.small = self.events.len() as u32;
     }
 
-    /// Returns the sequence number of an event.
-    pub(crate) fn sequence(&self, id: TurnEvent) -> u64 {
+    /// Returns the position of an event.
+    pub(crate) fn position(&self, id: TurnEvent) -> u64 {
         let entry = &self.events[id.0 as usize];
-        self.parcels[entry.parcel as usize].sequence(entry.delivery)
+        self.parcels[entry.parcel as usize].position(entry.delivery)
     }
 
     /// Returns whether the history stores an event.
@@ -177,20 +177,20 @@ impl TurnFrames {
             None => {
                 let parcel = &self.parcels[entry.parcel as usize];
                 let event = parcel.event(entry.delivery);
-                let sequence = parcel.sequence(entry.delivery);
+                let position = parcel.position(entry.delivery);
                 let complete = match self.overtaken {
                     Some(oldest) if id.0 < self.small => {
                         debug_assert!(oldest > 0, "positions count from 1");
-                        sequence.min(oldest - 1)
+                        position.min(oldest - 1)
                     }
-                    _ => sequence,
+                    _ => position,
                 };
                 let kind = event.event_type.as_ref().map(EventType::as_str);
                 let Event {
                     subject, payload, ..
                 } = event;
                 let (content_type, payload) = (payload.content_type(), payload.bytes());
-                let at = (&*self.epoch, sequence);
+                let at = (&*self.epoch, position);
                 let event = WireEvent {
                     complete,
                     ..wire_event(at, subject, kind, content_type, payload)
@@ -228,7 +228,7 @@ impl TurnFrames {
         debug_assert!(whole.start <= range.start && range.end <= whole.end);
         let entry = &self.events[id.0 as usize];
         let event = self.parcels[entry.parcel as usize].event(entry.delivery);
-        let position = self.parcels[entry.parcel as usize].sequence(entry.delivery);
+        let position = self.parcels[entry.parcel as usize].position(entry.delivery);
         let is_stored = self.is_stored(id);
         let (bytes, topics) = (&self.bytes, &self.topics);
         let shared = self.shared.entry((id, encoding)).or_insert_with(|| {
@@ -303,7 +303,7 @@ pub(crate) fn wire_subject(id: &Id) -> Subject<'_> {
 
 /// Returns an event at a position as the encoders take it.
 pub(crate) fn wire_event<'a>(
-    (epoch, sequence): (&'a str, u64),
+    (epoch, position): (&'a str, u64),
     subject: &'a Id,
     kind: Option<&'a str>,
     content_type: ContentType,
@@ -311,8 +311,8 @@ pub(crate) fn wire_event<'a>(
 ) -> WireEvent<'a> {
     WireEvent {
         epoch,
-        sequence,
-        complete: sequence,
+        position,
+        complete: position,
         subject: wire_subject(subject),
         kind,
         payload: match content_type {

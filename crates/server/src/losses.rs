@@ -93,7 +93,7 @@ impl Lost {
     fn add(&mut self, parcel: &Parcel, recipients_max: usize) {
         let added = parcel.sessions() as usize;
         let lost = parcel.deliveries.iter().map(|delivery| {
-            let position = parcel.first_sequence + u64::from(delivery.event);
+            let position = parcel.first_position + u64::from(delivery.event);
             (position, delivery)
         });
         if let Self::Listed {

@@ -52,8 +52,8 @@ impl ParcelInFlight {
         self.parcel.accepted
     }
 
-    pub(crate) fn sequence(&self, delivery: u32) -> u64 {
-        self.parcel.first_sequence + u64::from(self.delivery(delivery).event)
+    pub(crate) fn position(&self, delivery: u32) -> u64 {
+        self.parcel.first_position + u64::from(self.delivery(delivery).event)
     }
 
     /// Counts what became of a delivery, or of a part of it. The last part of the last delivery

@@ -127,7 +127,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut digests = BufWriter::new(std::fs::File::create(expected)?);
     let position = Position {
         epoch: EPOCH,
-        sequence: 1,
+        position: 1,
     };
     let mut out = Vec::new();
     let opening = frame::welcome(Transport::Sse, ["x"], 3000, Some(position), &mut out);
@@ -186,21 +186,21 @@ fn event(dice: &mut Dice, stream: &mut Vec<u8>) -> Expected {
     let content = dice.content();
     let subject = dice.text(4);
     let kind = (dice.below(3) == 0).then(|| dice.one_of(TYPES));
-    let sequence = match dice.below(10) {
+    let position = match dice.below(10) {
         0 => u64::MAX,
         _ => dice.next() >> dice.below(64),
     };
     // Most clients have everything before an event.
     let complete = match dice.below(4) {
-        0 => dice.below(sequence.max(1)),
-        _ => sequence,
+        0 => dice.below(position.max(1)),
+        _ => position,
     };
     let event = Event {
         epoch: EPOCH,
-        sequence,
+        position,
         complete,
         subject: match dice.below(2) {
-            0 => Subject::Integer(sequence >> 11),
+            0 => Subject::Integer(position >> 11),
             _ => Subject::Text(&subject),
         },
         kind,
@@ -235,12 +235,12 @@ fn event(dice: &mut Dice, stream: &mut Vec<u8>) -> Expected {
         },
     };
     let is_plain = matches!(encoding, Encoding::SsePlain);
-    let third = match complete < sequence {
+    let third = match complete < position {
         true => format!("-{complete}"),
         false => String::new(),
     };
     Expected {
-        id: format!("{EPOCH}-{sequence}{third}"),
+        id: format!("{EPOCH}-{position}{third}"),
         kind: kind.filter(|_| is_plain).unwrap_or("message").to_owned(),
         data,
     }

@@ -18,8 +18,8 @@ pub const DEFAULT_TYPE: &str = "encke.event";
 pub fn push_cloud_event(event: &Event<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"specversion\":\"1.0\",\"id\":\"");
     // It names the event wherever it arrives, so it does not say what is complete.
-    push_cursor(event.epoch, event.sequence, out);
-    if event.complete < event.sequence {
+    push_cursor(event.epoch, event.position, out);
+    if event.complete < event.position {
         out.extend_from_slice(b"\",\"cursor\":\"");
         push_id(event, out);
     }

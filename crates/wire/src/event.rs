@@ -38,7 +38,7 @@ pub struct Event<'a> {
     /// Name of the run of the server that numbered this event.
     pub epoch: &'a str,
     /// Sequence number within that run.
-    pub sequence: u64,
+    pub position: u64,
     /// Number up to which the client then has all events that concern it: that of this event, or a
     /// lower one while an earlier event is on its way.
     pub complete: u64,
@@ -51,21 +51,21 @@ pub struct Event<'a> {
     pub payload: Payload<'a>,
 }
 
-/// Appends an event's id, `<epoch>-<sequence>`, which clients use as a cursor. A third part says up
+/// Appends an event's id, `<epoch>-<position>`, which clients use as a cursor. A third part says up
 /// to where the client has everything, if that is not the event itself.
 pub(crate) fn push_id(event: &Event<'_>, out: &mut Vec<u8>) {
-    push_cursor(event.epoch, event.sequence, out);
-    if event.complete < event.sequence {
+    push_cursor(event.epoch, event.position, out);
+    if event.complete < event.position {
         out.push(b'-');
         out.extend_from_slice(itoa::Buffer::new().format(event.complete).as_bytes());
     }
 }
 
-/// Appends the cursor of a client that has everything up to a sequence number.
-pub(crate) fn push_cursor(epoch: &str, sequence: u64, out: &mut Vec<u8>) {
+/// Appends the cursor of a client that has everything up to a position.
+pub(crate) fn push_cursor(epoch: &str, position: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(epoch.as_bytes());
     out.push(b'-');
-    out.extend_from_slice(itoa::Buffer::new().format(sequence).as_bytes());
+    out.extend_from_slice(itoa::Buffer::new().format(position).as_bytes());
 }
 
 /// Appends `bytes` as base64 with padding (RFC 4648, section 4).

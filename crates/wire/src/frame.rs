@@ -82,7 +82,7 @@ impl StaticFrame {
 ///
 /// let event = Event {
 ///     epoch: "e",
-///     sequence: 7,
+///     position: 7,
 ///     complete: 7,
 ///     subject: Subject::Integer(42),
 ///     kind: None,
@@ -140,7 +140,7 @@ pub const fn heartbeat(transport: Transport) -> Option<StaticFrame> {
 /// use wire::frame::{self, Position};
 /// use wire::transport::{Framing, Transport};
 ///
-/// let position = Position { epoch: "e", sequence: 7 };
+/// let position = Position { epoch: "e", position: 7 };
 /// let mut out = Vec::new();
 /// let frame = frame::position(Transport::Sse, position, &mut out);
 /// assert_eq!(&out[frame.range(Framing::Close)], b"id: e-7\n\n");
@@ -158,15 +158,15 @@ pub fn position(transport: Transport, position: Position<'_>, out: &mut Vec<u8>)
     })
 }
 
-fn push_id_line(Position { epoch, sequence }: Position<'_>, out: &mut Vec<u8>) {
+fn push_id_line(Position { epoch, position }: Position<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"id: ");
-    push_cursor(epoch, sequence, out);
+    push_cursor(epoch, position, out);
     out.push(b'\n');
 }
 
-fn push_id_object(Position { epoch, sequence }: Position<'_>, out: &mut Vec<u8>) {
+fn push_id_object(Position { epoch, position }: Position<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"id\":\"");
-    push_cursor(epoch, sequence, out);
+    push_cursor(epoch, position, out);
     out.extend_from_slice(b"\"}");
 }
 

@@ -20,7 +20,7 @@ pub struct Position<'a> {
     /// Name of the run of the server.
     pub epoch: &'a str,
     /// Sequence number within that run.
-    pub sequence: u64,
+    pub position: u64,
 }
 
 /// What the server tells a client about its stream.
@@ -174,11 +174,11 @@ impl Notice<'_> {
                 expires: Some(time),
             } => write!(out, "{{\"expires\":{time}}}").expect(TAKES_ALL),
             Self::Published {
-                position: Position { epoch, sequence },
+                position: Position { epoch, position },
                 reference,
             } => {
                 out.extend_from_slice(b"{\"id\":\"");
-                push_cursor(epoch, sequence, out);
+                push_cursor(epoch, position, out);
                 out.push(b'"');
                 push_reference(reference, out);
             }

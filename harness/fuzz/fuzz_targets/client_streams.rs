@@ -27,7 +27,7 @@ fuzz_target!(|data: &[u8]| {
                 assert_eq!(counted(transport, &[left, right]), counted(transport, &[data]));
             }
             if let Some(id) = str::from_utf8(data).ok().and_then(EventId::of) {
-                assert!(id.complete <= id.sequence);
+                assert!(id.complete <= id.position);
             }
         }
     }

@@ -20,7 +20,7 @@ fuzz_target!(|data: &[u8]| {
     );
     let event = Event {
         epoch: "e",
-        sequence: u64::from(cut),
+        position: u64::from(cut),
         complete: u64::from(cut),
         subject: if choice & 1 == 0 {
             Subject::Integer(1)

@@ -16,7 +16,7 @@ pub enum Noticed {
     Event {
         /// The publisher's stamp, if the payload has one.
         stamp: Option<Stamp>,
-        /// Its id, if that ends in a sequence number.
+        /// Its id, if that ends in a position.
         id: Option<EventId>,
     },
     /// A comment, an empty line, message or object, or the greeting.

@@ -1,7 +1,7 @@
-//! Event ids as numbers: the last digits are a sequence number, and what precedes them is an epoch.
+//! Event ids as numbers: the last digits are a position, and what precedes them is an epoch.
 //!
-//! Encke's ids are `<epoch>-<sequence>`, or `<epoch>-<sequence>-<complete>` while some events
-//! between `complete` and `sequence` may not have been sent yet. Plain counters and ids of other
+//! Encke's ids are `<epoch>-<position>`, or `<epoch>-<position>-<complete>` while some events
+//! between `complete` and `position` may not have been sent yet. Plain counters and ids of other
 //! servers such as `time:number` are read like the first form. Must never keep an id's bytes.
 
 /// An event id that ends in digits.
@@ -10,8 +10,8 @@ pub struct EventId {
     /// Hash of the epoch. Sequence numbers of different epochs cannot be compared.
     pub epoch: u32,
     /// Sequence number of the event.
-    pub sequence: u64,
-    /// Everything up to this sequence number has been sent. Equal to `sequence` unless the id has a
+    pub position: u64,
+    /// Everything up to this position has been sent. Equal to `position` unless the id has a
     /// third part.
     pub complete: u64,
 }
@@ -30,7 +30,7 @@ pub struct Reader {
     hash: u32,
     /// Hash of the bytes before the current digits, or before `outer`.
     epoch: u32,
-    sequence: u64,
+    position: u64,
     /// The digits before the current ones, if there is a hyphen on both sides of them.
     outer: u64,
     digits: u8,
@@ -54,15 +54,15 @@ impl Reader {
     pub fn push(&mut self, byte: u8) {
         self.hash = (self.hash ^ u32::from(byte)).wrapping_mul(HASH_PRIME);
         if byte.is_ascii_digit() {
-            self.sequence = self
-                .sequence
+            self.position = self
+                .position
                 .wrapping_mul(10)
                 .wrapping_add(u64::from(byte - b'0'));
             self.digits = self.digits.saturating_add(1);
             return;
         }
         if byte == b'-' && self.part == Part::Second && self.has_counter() {
-            (self.outer, self.part) = (self.sequence, Part::Third);
+            (self.outer, self.part) = (self.position, Part::Third);
         } else {
             self.epoch = self.hash;
             self.part = match byte {
@@ -70,7 +70,7 @@ impl Reader {
                 _ => Part::First,
             };
         }
-        self.sequence = 0;
+        self.position = 0;
         self.digits = 0;
     }
 
@@ -82,16 +82,16 @@ impl Reader {
         if !read.has_counter() {
             return None;
         }
-        let (epoch, sequence) = match read.part {
-            Part::Third if read.sequence <= read.outer => (read.epoch, read.outer),
+        let (epoch, position) = match read.part {
+            Part::Third if read.position <= read.outer => (read.epoch, read.outer),
             // Three numbers that are not a cursor, such as a date: all but the last are the epoch.
-            Part::Third => (read.epoch ^ read.outer as u32, read.sequence),
-            Part::First | Part::Second => (read.epoch, read.sequence),
+            Part::Third => (read.epoch ^ read.outer as u32, read.position),
+            Part::First | Part::Second => (read.epoch, read.position),
         };
         Some(EventId {
             epoch,
-            sequence,
-            complete: read.sequence,
+            position,
+            complete: read.position,
         })
     }
 
@@ -115,7 +115,7 @@ impl Default for Reader {
         Self {
             hash: HASH_START,
             epoch: HASH_START,
-            sequence: 0,
+            position: 0,
             outer: 0,
             digits: 0,
             part: Part::First,
@@ -133,11 +133,11 @@ mod tests {
 
     #[test]
     fn the_last_digits_count_and_the_rest_is_an_epoch() {
-        let sequence = |id| read(id).map(|id| id.sequence);
-        assert_eq!(sequence("3f2a-41"), Some(41));
-        assert_eq!(sequence("41"), Some(41));
-        assert_eq!(sequence("1447632000:7"), Some(7));
-        assert_eq!(sequence("9223372036854775807"), Some(i64::MAX as u64));
+        let position = |id| read(id).map(|id| id.position);
+        assert_eq!(position("3f2a-41"), Some(41));
+        assert_eq!(position("41"), Some(41));
+        assert_eq!(position("1447632000:7"), Some(7));
+        assert_eq!(position("9223372036854775807"), Some(i64::MAX as u64));
         for opaque in ["", "abc", "3f2a-41x", "12345678901234567890123"] {
             assert_eq!(read(opaque), None, "{opaque}");
         }
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn the_third_part_is_the_complete_sequence() {
-        let numbers = |id| read(id).map(|id| (id.sequence, id.complete));
+        let numbers = |id| read(id).map(|id| (id.position, id.complete));
         assert_eq!(numbers("k3v9-101"), Some((101, 101)));
         assert_eq!(numbers("k3v9-101-99"), Some((101, 99)));
         assert_eq!(numbers("0-101-0"), Some((101, 0)));
@@ -161,7 +161,7 @@ mod tests {
             read("k3v9-101-99").unwrap().epoch,
             read("k3v8-7").unwrap().epoch
         );
-        // Not a cursor of Encke: a third part that is greater than the second is a sequence number.
+        // Not a cursor of Encke: a third part that is greater than the second is a position.
         assert_eq!(numbers("2024-05-07"), Some((7, 7)));
         assert_ne!(
             read("2024-05-07").unwrap().epoch,

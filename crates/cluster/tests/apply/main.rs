@@ -42,7 +42,7 @@ impl Mailboxes for Mail {
     fn post(&self, _: WorkerId, parcel: Parcel) -> Result<(), Parcel> {
         let mut all = self.0.lock().expect("no panic");
         for delivery in &parcel.deliveries {
-            let position = parcel.first_sequence + u64::from(delivery.event);
+            let position = parcel.first_position + u64::from(delivery.event);
             for key in delivery.recipients.as_slice() {
                 let is_first = all
                     .entry(position)

@@ -198,7 +198,7 @@ impl Batch<'_> {
             ..
         }) = self.window.pop()
         {
-            let id = self.api.router().event_id(accepted.sequence);
+            let id = self.api.router().event_id(accepted.position);
             let error = format!("event {id}: {}", unsettled(&tally));
             self.write(&Failure { line, error });
         }

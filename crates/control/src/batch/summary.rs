@@ -159,12 +159,12 @@ impl Batch<'_> {
                 // What it publishes as a whole is not known before its end.
                 planned.attach(&first.note(None));
             }
-            let sequence = planned.post(self.window.tally(), |audience| {
+            let position = planned.post(self.window.tally(), |audience| {
                 counting.add(audience.online);
                 sums.add(audience);
             });
             if let Some(first) = &mut self.first {
-                first.published(sequence);
+                first.published(position);
             }
         }
         pause

@@ -211,9 +211,9 @@ fn keys_that_were_on_disk_count_after_a_restart_as_long_as_their_events() {
         let headers = HeaderMap::new();
         let mut request = Fingerprinting::new("/v1/publish/rj", &headers);
         request.update(b"hello");
-        let restored = |sequence, note| RestoredKey {
+        let restored = |position, note| RestoredKey {
             accepted: Accepted {
-                sequence,
+                position,
                 audience: Audience {
                     subscribers: 1,
                     online: 0,

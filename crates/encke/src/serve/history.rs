@@ -57,7 +57,7 @@ impl History {
                 if let &Restored::Note(note) = restored {
                     keys.push(RestoredKey {
                         accepted: Accepted {
-                            sequence: note.position,
+                            position: note.position,
                             audience: note.audience,
                         },
                         note: note.bytes.into(),

@@ -199,7 +199,7 @@ fn notes_come_back_behind_their_events_with_positions_and_audiences() {
             let accepted = router.deliver_noted(event(1), reach, is_stored, &note, &tally);
             wait_for(&tally);
             if !note.is_empty() {
-                expected.push((accepted.sequence, note));
+                expected.push((accepted.position, note));
             }
         }
         log.end();

@@ -85,7 +85,7 @@ fn publish(router: &Arc<Router<Post>>, awaits: fn(&Arc<Tally>, u64)) -> Vec<Join
 
 fn positions(parcel: &Parcel) -> impl Iterator<Item = u64> {
     let deliveries = parcel.deliveries.iter();
-    deliveries.map(|delivery| parcel.first_sequence + u64::from(delivery.event))
+    deliveries.map(|delivery| parcel.first_position + u64::from(delivery.event))
 }
 
 fn stored(router: &Router<Post>) -> u64 {

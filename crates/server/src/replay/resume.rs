@@ -224,7 +224,7 @@ pub(super) fn push_reset(
     epoch: &str,
     reason: ResetReason,
     from: &str,
-    sequence: u64,
+    position: u64,
     out: &mut Vec<u8>,
 ) {
     let notice = Notice::Reset { reason, from };
@@ -232,7 +232,7 @@ pub(super) fn push_reset(
         frame::notice(session.encoding, &notice, out).range(session.framing)
     });
     // After the notice: a client that is cut off between them must be told again.
-    let position = Position { epoch, sequence };
+    let position = Position { epoch, position };
     push(out, |out| {
         frame::position(session.encoding.transport(), position, out).range(session.framing)
     });

@@ -113,10 +113,10 @@ impl Sessions {
     ) {
         let reference = published.reference.as_deref();
         match published.result {
-            Ok(sequence) => {
+            Ok(position) => {
                 table.stats.add(Metric::ClientPublishesAccepted, 1);
                 let epoch = self.shared.router.epoch();
-                let position = Position { epoch, sequence };
+                let position = Position { epoch, position };
                 let notice = Notice::Published {
                     position,
                     reference,

@@ -324,8 +324,8 @@ impl Requests<'_> {
             None => responder.stream_head(table, request, transport, framing, from, &mut out),
         }
         let epoch = sessions.shared.router.epoch();
-        let sequence = resume.as_ref().and_then(Resume::welcome_position);
-        let position = sequence.map(|sequence| Position { epoch, sequence });
+        let position = resume.as_ref().and_then(Resume::welcome_position);
+        let position = position.map(|position| Position { epoch, position });
         push(&mut out, |out| {
             frame::welcome(transport, &grant.ids, retry, position, out).range(framing)
         });

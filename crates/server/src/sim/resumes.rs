@@ -201,7 +201,7 @@ impl Model {
             false => post(&self.world),
         };
         self.published.push(Posted {
-            position: accepted.sequence,
+            position: accepted.position,
             subject,
             readers: match is_sent {
                 true => BTreeSet::from([subject]),
@@ -221,7 +221,7 @@ impl Model {
         let posted = Rc::new(Cell::new(0));
         let position = Rc::clone(&posted);
         self.world.net.borrow_mut().meanwhile = Some(Box::new(move || {
-            position.set(router.publish(event, &Tally::new()).sequence);
+            position.set(router.publish(event, &Tally::new()).position);
         }));
         let fresh = self.without_cursor();
         let readers = self.readers(subject);

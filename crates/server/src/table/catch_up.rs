@@ -49,7 +49,7 @@ impl<D: Driver> ConnectionTable<D> {
                 continue;
             }
             behind.stored += 1;
-            let position = frames.sequence(event);
+            let position = frames.position(event);
             behind.first = Some(behind.first.map_or(position, |first| first.min(position)));
             count_waits(owed, frames);
         }

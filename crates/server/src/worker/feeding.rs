@@ -30,7 +30,7 @@ impl<D: Driver> Worker<D> {
         let position = self
             .head
             .filter(|&head| oldest.is_none_or(|oldest| oldest > head))
-            .map(|sequence| Position { epoch, sequence });
+            .map(|position| Position { epoch, position });
         let websockets = &mut self.sessions.websockets;
         self.heartbeats.send(&mut self.table, websockets, position);
     }

@@ -11,7 +11,7 @@ use crate::{oracle_chunks, oracle_sse, oracle_tungstenite};
 fn event(payload: Payload<'_>) -> Event<'_> {
     Event {
         epoch: "e1",
-        sequence: 7,
+        position: 7,
         complete: 7,
         subject: Subject::Integer(42),
         kind: None,
@@ -297,7 +297,7 @@ fn a_notice_reaches_each_client_in_the_form_of_its_events_without_an_id() {
             Notice::Published {
                 position: Position {
                     epoch: "e",
-                    sequence: 7,
+                    position: 7,
                 },
                 reference: Some("\r\n"),
             },

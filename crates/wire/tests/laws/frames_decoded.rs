@@ -12,7 +12,7 @@ use crate::{oracle_chunks, oracle_sse};
 /// An event that owns its parts.
 #[derive(Debug, Clone)]
 struct Published {
-    sequence: u64,
+    position: u64,
     subject: Result<u64, String>,
     kind: Option<String>,
     payload: Content,
@@ -68,9 +68,9 @@ fn published() -> impl Strategy<Value = Published> {
     ];
     let subject = prop_oneof![any::<u64>().prop_map(Ok), nasty_text().prop_map(Err)];
     let kind = prop::option::of("[a-zé :.]{1,12}");
-    (any::<u64>(), subject, kind, content).prop_map(|(sequence, subject, kind, payload)| {
+    (any::<u64>(), subject, kind, content).prop_map(|(position, subject, kind, payload)| {
         Published {
-            sequence,
+            position,
             subject,
             kind,
             payload,
@@ -84,8 +84,8 @@ impl Published {
         let printed;
         act(&Event {
             epoch: "x9",
-            sequence: self.sequence,
-            complete: self.sequence,
+            position: self.position,
+            complete: self.position,
             subject: match &self.subject {
                 Ok(id) => Subject::Integer(*id),
                 Err(id) => Subject::Text(id),
@@ -103,7 +103,7 @@ impl Published {
     }
 
     fn id(&self) -> String {
-        format!("x9-{}", self.sequence)
+        format!("x9-{}", self.position)
     }
 }
 
@@ -304,7 +304,7 @@ proptest! {
     fn a_kind_that_slipped_through_forges_no_field(kind in nasty_text()) {
         let payload = Payload::Text(b"x");
         let (subject, kind) = (Subject::Integer(1), Some(&*kind));
-        let event = Event { epoch: "e", sequence: 1, complete: 1, subject, kind, payload };
+        let event = Event { epoch: "e", position: 1, complete: 1, subject, kind, payload };
         let mut out = Vec::new();
         let frame = encode(Encoding::SsePlain, &event, &mut out);
         let client = oracle_sse::interpret(&out[frame.body]);

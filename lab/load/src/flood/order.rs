@@ -164,9 +164,9 @@ impl Order {
             };
         }
         match &mut self.ids {
-            Ids::Trail(trail) => trail.take(id.sequence, counts),
+            Ids::Trail(trail) => trail.take(id.position, counts),
             Ids::Window(window) => {
-                window.take(id.sequence, counts);
+                window.take(id.position, counts);
             }
         }
     }
@@ -281,11 +281,11 @@ mod tests {
 
     fn ids(rule: IdRule, all: &[(u32, u64)]) -> Sequence {
         let (mut order, mut counts) = (Order::default(), Sequence::default());
-        for &(epoch, sequence) in all {
-            let complete = sequence;
+        for &(epoch, position) in all {
+            let complete = position;
             let id = EventId {
                 epoch,
-                sequence,
+                position,
                 complete,
             };
             order.id(rule, id, &mut counts);

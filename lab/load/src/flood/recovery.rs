@@ -261,8 +261,8 @@ impl Epochs {
         };
         let mut digits = itoa::Buffer::new();
         out.extend_from_slice(prefix);
-        out.extend_from_slice(digits.format(id.sequence).as_bytes());
-        if id.complete != id.sequence {
+        out.extend_from_slice(digits.format(id.position).as_bytes());
+        if id.complete != id.position {
             out.push(b'-');
             out.extend_from_slice(digits.format(id.complete).as_bytes());
         }

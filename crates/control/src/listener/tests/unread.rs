@@ -37,7 +37,7 @@ fn published(fake: &Fake) -> u64 {
         event_type: None,
         payload: Payload::text("after all".into()),
     };
-    fake.router().publish(event, &Tally::new()).sequence - 1
+    fake.router().publish(event, &Tally::new()).position - 1
 }
 
 /// Returns the JSON objects of a chunked body.

@@ -51,7 +51,7 @@ fn publish_waiting(world: &mut World, queue: &Queue, count: usize) {
     assert_eq!(taken.len(), count);
     for (event, answer) in taken {
         let accepted = world.handle.router().publish(event, &Tally::new());
-        answer.send(Ok(accepted.sequence));
+        answer.send(Ok(accepted.position));
     }
     world.run_until_idle();
 }

@@ -197,13 +197,13 @@ fn a_heartbeat_is_never_behind_an_event_of_the_same_turn() {
     let client = world.connect("/events/1");
     world.turn();
     let sessions = world.handle.router().sessions(&id("1"));
-    for sequence in 61..=90 {
+    for position in 61..=90 {
         let tally = Tally::new();
         tally.expect();
         // As it is before the publisher moves the head.
         let parcel = Parcel {
-            first_sequence: sequence,
-            events: [event("1", &sequence.to_string())].into(),
+            first_position: position,
+            events: [event("1", &position.to_string())].into(),
             deliveries: vec![Delivery {
                 event: 0,
                 is_stored: true,
@@ -449,26 +449,26 @@ fn a_session_that_went_live_ahead_of_its_mailbox_is_told_of_events_that_are_not_
 fn a_client_of_a_node_that_is_further_in_the_log_gets_each_event_once() {
     let mut world = with_history(quiet());
     let router = world.handle.router_shared();
-    let entry = |sequence: u64| sequence << 16;
+    let entry = |position: u64| position << 16;
     router.follow_log(entry(7)).expect("it has no events");
-    let post = |sequence: u64, text: &str| {
+    let post = |position: u64, text: &str| {
         let mut batch = Batch::default();
         let mut planned = router.plan(&mut batch);
         planned.add(event("1", text));
-        let posted = planned.post_at(entry(sequence), |_, _| ());
+        let posted = planned.post_at(entry(position), |_, _| ());
         posted.expect("in the order of the log");
     };
-    let resumed = |world: &mut World, sequence: u64| {
-        let client = resume(world, "/events/1", &format!("e-{}", entry(sequence)));
+    let resumed = |world: &mut World, position: u64| {
+        let client = resume(world, "/events/1", &format!("e-{}", entry(position)));
         world.run_until_idle();
         client
     };
     post(8, "eight");
-    let [near, far, ended] = [10, 12, 11].map(|sequence| resumed(&mut world, sequence));
+    let [near, far, ended] = [10, 12, 11].map(|position| resumed(&mut world, position));
     world.net.borrow_mut().end(ended);
-    for sequence in 9..=14 {
-        post(sequence, &sequence.to_string());
-        if sequence != 10 {
+    for position in 9..=14 {
+        post(position, &position.to_string());
+        if position != 10 {
             world.turn();
         }
     }

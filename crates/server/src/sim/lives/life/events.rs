@@ -26,7 +26,7 @@ impl Published {
         Self {
             text,
             posted: Posted {
-                position: accepted.sequence,
+                position: accepted.position,
                 subject,
                 readers: readers.clone(),
                 is_sent: false,
@@ -127,7 +127,7 @@ impl Life {
             if let Some(reader) = client.reader
                 && before == State::Coming
             {
-                self.readers[reader].excuse_without_cursor(accepted.sequence);
+                self.readers[reader].excuse_without_cursor(accepted.position);
             }
         }
         self.published.push(published);
