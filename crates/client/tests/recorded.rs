@@ -36,7 +36,7 @@ impl Seen {
         };
         self.events += 1;
         self.stamps.extend(stamp);
-        self.ids.extend(id.map(|EventId { sequence, .. }| sequence));
+        self.ids.extend(id.map(|EventId { position, .. }| position));
     }
 }
 

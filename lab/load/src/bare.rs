@@ -12,7 +12,7 @@
 //!   each with an id and a publisher's stamp
 //! - `quit`, or the end of the input, ends it
 //!
-//! `clients` has minimal clients for it. `ask` (clients) and [`echo`] (server) are a minimal pair
+//! `clients` has minimal clients for it. `ask` (clients) and `echo` (server) are a minimal pair
 //! for request-response servers and proxies.
 
 pub mod ask;
