@@ -25,8 +25,11 @@ mod key {
 
 use std::collections::BTreeSet;
 
-use block::{BLOCK_BYTES_MAX, Packer, Pair, pair, unpack, unpack_runs};
+use block::{Packer, Pair, pair, unpack, unpack_runs};
 use libfuzzer_sys::fuzz_target;
+
+/// Bytes of a block, as the store has them.
+const BLOCK_BYTES_MAX: usize = 4096 - 16;
 
 /// Bits of pairs that count: all; those of few owners with neighbouring ends; those of many owners
 /// with few ends.

@@ -9,6 +9,7 @@ mod record;
 
 use libfuzzer_sys::fuzz_target;
 use record::{Record, is_damage, reaches, read, seal, size};
+use router::Restored;
 
 const SALT: u32 = 0x5eed_5a17;
 /// Bytes before the first record.
@@ -35,11 +36,16 @@ fn read_all(file: &[u8]) {
         let whole = &file[at..at + bytes];
         assert_eq!(size(whole), Some(bytes));
         match record {
-            Record::Event(event) => assert_eq!(reaches(whole), Some(event.position)),
-            Record::Lost(position) | Record::Skipped(position) => {
+            Record::History(Restored::Event(event)) => {
+                assert_eq!(reaches(whole), Some(event.position));
+            }
+            Record::History(Restored::Lost(position) | Restored::Skipped(position)) => {
                 assert_eq!(reaches(whole), Some(position));
             }
-            Record::Synced(_) | Record::Note(_) => assert_eq!(reaches(whole), None),
+            Record::Synced(_) | Record::History(Restored::Note(_)) => {
+                assert_eq!(reaches(whole), None);
+            }
+            Record::History(Restored::Abandoned(_)) => panic!("no record says that"),
         }
         assert!(read(file, SALT ^ 1, at).is_none(), "another file's");
         let moved = [&[0], file].concat();
