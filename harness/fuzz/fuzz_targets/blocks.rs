@@ -7,6 +7,10 @@
 #[path = "../../../crates/graph/src/store/block.rs"]
 mod block;
 
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../../crates/graph/src/limits.rs"]
+mod limits;
+
 /// Keys, of any number.
 mod key {
     #[derive(Debug, Clone, Copy)]
@@ -29,7 +33,7 @@ use block::{Packer, Pair, pair, unpack, unpack_runs};
 use libfuzzer_sys::fuzz_target;
 
 /// Bytes of a block, as the store has them.
-const BLOCK_BYTES_MAX: usize = 4096 - 16;
+const BLOCK_BYTES_MAX: usize = limits::Limits::USUAL.block_bytes_max;
 
 /// Bits of pairs that count: all; those of few owners with neighbouring ends; those of many owners
 /// with few ends.
