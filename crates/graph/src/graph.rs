@@ -376,7 +376,8 @@ impl Graph {
     fn change_in(&self, turn: &Mutex<()>, changes: &[Change]) -> Answer {
         let _turn = turn.lock();
         let mut answer = Answer::with_capacity(changes.len());
-        // One by one: a batch of many looks each edge up among the others, which a disk is worth.
+        // One change at a time: a larger batch looks up each edge among the others, which only
+        // pays when it goes to disk.
         for change in changes {
             answer.append(&mut batch::apply_all(&self.memory, [change], |_| ()));
         }

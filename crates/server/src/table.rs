@@ -33,7 +33,7 @@ mod catch_up;
 mod recent_gaps;
 /// Memory of buffers, and connections that give way.
 mod give_way;
-/// Sending frames that their sender keeps.
+/// Sending frames of events that the caller keeps.
 mod kept_send;
 /// Deadlines of connections.
 mod deadline;

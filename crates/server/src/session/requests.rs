@@ -193,7 +193,7 @@ impl Requests<'_> {
     }
 
     /// Checks what else must be true before a client is logged in: the verdict of a program
-    /// outside, limits, and whether streams are taken. The error is as of
+    /// outside, limits, and whether streams are taken. The error is that of
     /// [`authorize`](Self::authorize).
     pub(super) fn let_in<D: Driver>(
         &mut self,

@@ -1,4 +1,4 @@
-//! Sending frames whose events somebody else keeps: what the socket does not take is sent later.
+//! Sending frames of events that the caller keeps: it sends what the socket does not take later.
 
 use reactor::{Driver, SlotKey};
 
@@ -7,7 +7,7 @@ use super::send::{Queued, send};
 use super::{CloseReason, ConnectionTable, Extras, live};
 use crate::slow_policy::SlowPolicy;
 
-/// Frame of an event that its sender keeps, among bytes that hold frames one after the other.
+/// Frame of an event that the caller keeps, among bytes that hold frames one after the other.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeptFrame {
     /// Index after its last byte.
